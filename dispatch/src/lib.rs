@@ -1,0 +1,1 @@
+//! Lookup and launch.

@@ -1,0 +1,321 @@
+//! Parameter spaces and validity rules of the CPU families.
+//!
+//! Two shapes of loop nest over the same micro-kernels:
+//! * **tiled**: any M. Blocks of `nc` columns, `kc` deep; the weight block is decoded on the way into the dot
+//!   (`decode=fused`) or once into a scratch panel that all rows share (`decode=scratch`).
+//! * **skinny**: M ≤ 32. Every weight is read once, decoded on the way; all rows ride along.
+
+use crate::config::Config;
+use crate::device::{Caps, Device};
+use crate::family::{BackendKind, Domain, Family, Param, Reject};
+use crate::format::Format;
+use crate::layout::Layout;
+use crate::problem::{Problem, named_enum};
+
+/// Columns of one panel: the f32 lanes of a 512-bit register.
+pub const PANEL: u32 = 16;
+/// The most rows a skinny kernel takes.
+pub const SKINNY_MAX_M: u32 = 32;
+
+named_enum! {
+    /// Numeric path: instruction set and arithmetic of the inner loop.
+    Path {
+        /// Plain Rust in f32, for any processor.
+        Portable = "portable",
+        /// 256-bit f32 FMA.
+        Avx2 = "avx2",
+        /// 512-bit f32 FMA.
+        Avx512 = "avx512",
+        /// `vdpbf16ps`: pairs of bf16 products accumulated in f32. Flushes bf16 subnormals to zero.
+        Avx512Bf16 = "avx512_bf16",
+        /// `vpdpbusd` on MXFP6 E2M3 codes widened to int8: exact products, for E2M3 activations and weights only.
+        Avx512Vnni = "avx512_vnni",
+    }
+}
+
+impl Path {
+    /// Features the device must have.
+    pub const fn caps(self) -> Caps {
+        match self {
+            Path::Portable => Caps::NONE,
+            Path::Avx2 => Caps::AVX2,
+            Path::Avx512 => Caps::AVX512.with(Caps::AVX512_VBMI),
+            Path::Avx512Bf16 => Path::Avx512.caps().with(Caps::AVX512_BF16),
+            Path::Avx512Vnni => Path::Avx512.caps().with(Caps::AVX512_VNNI),
+        }
+    }
+
+    /// The fastest path of general use that a device has.
+    pub const fn best(caps: Caps) -> Self {
+        if caps.contains(Path::Avx512Bf16.caps()) {
+            Path::Avx512Bf16
+        } else if caps.contains(Path::Avx512.caps()) {
+            Path::Avx512
+        } else if caps.contains(Path::Avx2.caps()) {
+            Path::Avx2
+        } else {
+            Path::Portable
+        }
+    }
+}
+
+const LAYOUTS: Param = Param {
+    name: "layout",
+    doc: "weight layout",
+    domain: Domain::Names(&["row_major", "panel16", "panel16x2", "panel16x4"]),
+};
+const PATHS: Param = Param {
+    name: "path",
+    doc: "instruction set and arithmetic of the inner loop",
+    domain: Domain::Names(&["portable", "avx2", "avx512", "avx512_bf16", "avx512_vnni"]),
+};
+const PREFETCH: Param = Param {
+    name: "prefetch",
+    doc: "software prefetch distance in bytes of weight; 0: none",
+    domain: Domain::Numbers(&[0, 1024, 2048, 4096, 8192, 16384]),
+};
+const SPLIT_K: Param = Param {
+    name: "split_k",
+    doc: "parts of K computed independently and added in order",
+    domain: Domain::Numbers(&[1, 2, 4, 8]),
+};
+const THREADS: Param = Param {
+    name: "threads",
+    doc: "threads",
+    domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256]),
+};
+const TILE_M: Param = Param {
+    name: "tile_m",
+    doc: "rows of the register tile",
+    domain: Domain::Numbers(&[1, 2, 3, 4, 5, 6, 7, 8, 10, 12]),
+};
+const TILE_N: Param =
+    Param { name: "tile_n", doc: "columns of the register tile", domain: Domain::Numbers(&[16, 32, 64]) };
+
+const TILED_PARAMS: &[Param] = &[
+    Param {
+        name: "decode",
+        doc: "decode weights in the dot, or once into scratch",
+        domain: Domain::Names(&["fused", "scratch"]),
+    },
+    Param {
+        name: "kc",
+        doc: "depth of a block along K; 0: all of K",
+        domain: Domain::Numbers(&[0, 256, 512, 1024, 2048]),
+    },
+    LAYOUTS,
+    Param { name: "mc", doc: "rows of a block; 0: all of M", domain: Domain::Numbers(&[0, 32, 96, 240]) },
+    Param { name: "nc", doc: "columns of a block", domain: Domain::Numbers(&[64, 256, 1024]) },
+    PATHS,
+    PREFETCH,
+    SPLIT_K,
+    THREADS,
+    TILE_M,
+    TILE_N,
+];
+
+const SKINNY_PARAMS: &[Param] = &[LAYOUTS, PATHS, PREFETCH, SPLIT_K, THREADS, TILE_M, TILE_N];
+
+/// A config's parameters as the CPU code reads them, for both shapes of loop nest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Whether weights are decoded into scratch before the dot.
+    pub scratch: bool,
+    /// Depth of a block along K; 0 means all of it.
+    pub kc: u32,
+    /// Weight layout.
+    pub layout: Layout,
+    /// Rows of a block; 0 means all of them.
+    pub mc: u32,
+    /// Columns of a block.
+    pub nc: u32,
+    /// Numeric path.
+    pub path: Path,
+    /// Software prefetch distance in bytes of weight; 0 means none.
+    pub prefetch: u32,
+    /// Parts of K.
+    pub split_k: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Rows of the register tile.
+    pub tile_m: u32,
+    /// Columns of the register tile.
+    pub tile_n: u32,
+}
+
+impl Tiling {
+    /// Reads a config of a CPU family.
+    pub fn of(config: &Config) -> Self {
+        let v = config.values();
+        let path = |stored: u32| Path::ALL[stored as usize];
+        let layout = |stored: u32| Layout::ALL[stored as usize];
+        if v.len() == SKINNY_PARAMS.len() {
+            Tiling {
+                scratch: false,
+                kc: 0,
+                layout: layout(v[0]),
+                mc: 0,
+                nc: v[6],
+                path: path(v[1]),
+                prefetch: v[2],
+                split_k: v[3],
+                threads: v[4],
+                tile_m: v[5],
+                tile_n: v[6],
+            }
+        } else {
+            Tiling {
+                scratch: v[0] == 1,
+                kc: v[1],
+                layout: layout(v[2]),
+                mc: v[3],
+                nc: v[4],
+                path: path(v[5]),
+                prefetch: v[6],
+                split_k: v[7],
+                threads: v[8],
+                tile_m: v[9],
+                tile_n: v[10],
+            }
+        }
+    }
+}
+
+fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if !device.caps.contains(t.path.caps()) {
+        return Err(Reject::param("path", "the processor lacks its instructions"));
+    }
+    let e2m3 = Format::MxFp6E2m3;
+    if t.path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
+        return Err(Reject::param("path", "the int8 dot is exact only where both operands are E2M3"));
+    }
+    if t.threads > device.units {
+        return Err(Reject::param("threads", "more than the device has cores"));
+    }
+    if t.split_k > t.threads {
+        return Err(Reject::param("split_k", "more parts than threads gains nothing"));
+    }
+    if t.split_k > 1 && problem.k / 32 < 4 * t.split_k {
+        return Err(Reject::param("split_k", "fewer than four blocks of K in a part"));
+    }
+    let accumulators = t.tile_m * t.tile_n / if t.path == Path::Avx2 { 8 } else { PANEL };
+    let registers = match t.path {
+        Path::Portable => 8,
+        Path::Avx2 => 12,
+        _ => 24,
+    };
+    if accumulators > registers {
+        return Err(Reject::param("tile_m", "the register tile does not fit the registers"));
+    }
+    match t.layout.interleave() {
+        Some(panels) if panels > 1 && t.tile_n != panels * PANEL => {
+            Err(Reject::param("tile_n", "interleaved panels are read together"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    let t = Tiling::of(config);
+    common_rules(&t, problem, device)?;
+    if t.layout == Layout::RowMajor && !t.scratch {
+        return Err(Reject::param("decode", "row-major weights are gathered into scratch"));
+    }
+    if t.layout != Layout::RowMajor && problem.b == Format::Bf16 && t.scratch {
+        return Err(Reject::param("decode", "packed bf16 has nothing to decode"));
+    }
+    if t.scratch && t.prefetch != 0 {
+        return Err(Reject::param("prefetch", "scratch is in cache"));
+    }
+    Ok(())
+}
+
+/// A tile of more rows than the problem has does the same work as the smallest tile that covers them, and a block that
+/// is not smaller than its dimension the same as no block.
+fn redundant(config: &Config, problem: &Problem) -> bool {
+    let t = Tiling::of(config);
+    let Domain::Numbers(tiles) = TILE_M.domain else { return false };
+    tiles.iter().any(|smaller| *smaller < t.tile_m && *smaller >= problem.m)
+        || t.kc >= problem.k
+        || t.mc >= problem.m
+        || (t.nc > 64 && t.nc >= problem.n.next_multiple_of(64))
+}
+
+/// Every CPU kernel adds in an order that depends on its config alone, not on threads or timing.
+fn deterministic(_: &Config) -> bool {
+    true
+}
+
+fn skinny_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    let t = Tiling::of(config);
+    if problem.m > SKINNY_MAX_M {
+        return Err(Reject::problem("skinny kernels take at most 32 rows"));
+    }
+    common_rules(&t, problem, device)
+}
+
+fn tiled_fallback(problem: &Problem, layout: Layout, device: &Device) -> Option<Config> {
+    let family =
+        FAMILIES.iter().find(|f| f.params.len() == TILED_PARAMS.len() && f.formats.contains(&problem.b))?;
+    let path = Path::best(device.caps);
+    let Domain::Numbers(threads) = THREADS.domain else { return None };
+    let threads = threads.iter().copied().filter(|t| *t <= device.units).max().unwrap_or(1);
+    let row_major = layout == Layout::RowMajor;
+    let tile_n = layout.interleave().map_or(PANEL, |panels| panels * PANEL);
+    let registers = match path {
+        Path::Portable => 8,
+        Path::Avx2 => 6,
+        _ => 16,
+    };
+    let tile_m = (registers / (tile_n / PANEL)).clamp(1, 8).min(problem.m);
+    let kc = if row_major && problem.k > 1024 { 1024 } else { 0 };
+    let values = [row_major as u32, kc, layout as u32, 0, 64, path as u32, 0, 1, threads, tile_m, tile_n];
+    Some(Config::from_values(family, &values))
+}
+
+fn no_fallback(_: &Problem, _: Layout, _: &Device) -> Option<Config> {
+    None
+}
+
+fn prior(config: &Config, problem: &Problem, _device: &Device) -> f64 {
+    let t = Tiling::of(config);
+    problem.flops() as f64 / f64::from(t.threads * t.tile_m * t.tile_n)
+}
+
+const fn tiled(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
+    Family {
+        name,
+        revision: 1,
+        backend: BackendKind::Cpu,
+        summary,
+        formats,
+        params: TILED_PARAMS,
+        launchable: tiled_rules,
+        fallback: tiled_fallback,
+        redundant,
+        deterministic,
+        prior,
+    }
+}
+
+const fn skinny(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
+    Family {
+        params: SKINNY_PARAMS,
+        launchable: skinny_rules,
+        fallback: no_fallback,
+        ..tiled(name, summary, formats)
+    }
+}
+
+const FP8: &[Format] = &[Format::Fp8E4m3, Format::Fp8E4m3Fnuz, Format::Fp8E5m2];
+const MXFP6: &[Format] = &[Format::MxFp6E2m3, Format::MxFp6E3m2];
+
+/// The CPU families, by name.
+pub static FAMILIES: &[&Family] = &[
+    &skinny("cpu.skinny_bf16", "M ≤ 32 over bf16 weights", &[Format::Bf16]),
+    &skinny("cpu.skinny_fp8", "M ≤ 32 over FP8 weights", FP8),
+    &skinny("cpu.skinny_mxfp6", "M ≤ 32 over MXFP6 weights", MXFP6),
+    &tiled("cpu.tiled_bf16", "any M over bf16 weights", &[Format::Bf16]),
+    &tiled("cpu.tiled_fp8", "any M over FP8 weights", FP8),
+    &tiled("cpu.tiled_mxfp6", "any M over MXFP6 weights", MXFP6),
+];

@@ -1,0 +1,30 @@
+//! How a weight lies in memory. The tag is part of a kernel's identity: a kernel reads the layout it was built for,
+//! and a weight is stored in one layout, so all rows of a table for that weight share it.
+
+use crate::problem::named_enum;
+
+named_enum! {
+    /// A weight layout.
+    Layout {
+        /// N rows of K dense elements, scales in a separate N × K/32 array.
+        RowMajor = "row_major",
+        /// 16-column panels in blocks of 32 along K, version 1 of the CPU's pre-packed layout; see `cpu::pack`.
+        Panel16 = "panel16",
+        /// As `panel16`, two neighbouring panels interleaved block by block.
+        Panel16x2 = "panel16x2",
+        /// As `panel16`, four neighbouring panels interleaved block by block.
+        Panel16x4 = "panel16x4",
+    }
+}
+
+impl Layout {
+    /// Panels interleaved block by block, or `None` where there are no panels.
+    pub const fn interleave(self) -> Option<u32> {
+        match self {
+            Layout::RowMajor => None,
+            Layout::Panel16 => Some(1),
+            Layout::Panel16x2 => Some(2),
+            Layout::Panel16x4 => Some(4),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The command line: one module a command, each with its `Args` and `run`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// GEMM autotuner and dispatch-table compiler.
+#[derive(Parser)]
+#[command(name = "tilewright", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {}
+
+impl Cli {
+    /// Runs the command. Exit codes: 0 done, 1 a check failed, 2 bad usage or input.
+    ///
+    /// # Errors
+    /// What the command could not do; `main` prints it.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {}
+    }
+}

@@ -1,0 +1,6 @@
+//! The tuner: from a model declaration to a compiled dispatch table.
+
+pub mod bench;
+pub mod cli;
+pub mod diag;
+pub mod files;
