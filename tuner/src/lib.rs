@@ -5,3 +5,4 @@ pub mod cli;
 pub mod diag;
 pub mod files;
 pub mod journal;
+pub mod operands;
