@@ -1,0 +1,13 @@
+//! The units that carry out decoded instructions on a wave.
+
+pub(crate) mod convert;
+pub(crate) mod crosslane;
+pub(crate) mod float;
+pub(crate) mod lds;
+pub(crate) mod matrix;
+pub(crate) mod scalar;
+pub(crate) mod simd;
+mod special;
+pub(crate) mod vector;
+pub(crate) mod vmem;
+pub(crate) mod wave;
