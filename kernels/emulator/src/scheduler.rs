@@ -105,6 +105,7 @@ fn wave(setup: &Setup<'_>, group: [u32; 3], id: u32, threads: u32) -> Wave {
         scratch: vec![options.poison; LANES * d.private_segment.div_ceil(4) as usize],
         scratch_bytes: d.private_segment,
         executed: 0,
+        indexed: false,
     };
     // User SGPRs in the order of the properties' bits; then preloaded arguments, workgroup ids, workgroup info.
     let mut next = 0;
@@ -246,7 +247,11 @@ impl Group<'_> {
                 let next = i64::from(inst.offset) + 4 * i64::from(inst.words);
                 return self.flow(scalar::run(op, w, next, setup.code.text)?, w);
             }
+            Op::Vector(op) if w.indexed => vector::run(&vector::indexed(op, w)?, w, arch)?,
             Op::Vector(op) => vector::run(op, w, arch)?,
+            Op::Matrix(_) | Op::Lds(_) | Op::Memory(_) if w.indexed => {
+                return trap!("relative register numbers are modelled for VALU instructions alone");
+            }
             Op::Matrix(op) => matrix::run(op, w, arch)?,
             Op::Lds(op) => lds::run(op, w, &mut self.env())?,
             Op::Memory(op) => vmem::run(op, w, &mut self.env())?,

@@ -2,6 +2,7 @@
 
 use super::wave::Wave;
 use crate::error::{Trap, trap};
+use crate::isa::operand::M0;
 use crate::isa::scalar_table::{Condition, ScalarOp};
 
 /// What the scheduler does after an instruction.
@@ -96,6 +97,12 @@ pub(crate) fn run(op: &ScalarOp, w: &mut Wave, next: i64, text: u64) -> Result<F
                 return trap!("MODE {:#x} asks for a rounding other than to nearest even", w.mode.0);
             }
         }
+        ScalarOp::IndexOn { a, mode } => {
+            let index = w.scalar(a, false) as u32 & 0xff;
+            w.set_s32(M0, w.s32(M0) & !0xf0ff | index | u32::from(mode) << 12);
+            w.indexed = true;
+        }
+        ScalarOp::IndexOff => w.indexed = false,
         ScalarOp::Trap { id } => return trap!("the kernel trapped (s_trap {id})"),
     }
     Ok(Flow::Next)

@@ -4,9 +4,10 @@
 
 use super::wave::{Mode, Wave};
 use super::{crosslane, special};
-use crate::error::Trap;
+use crate::error::{Trap, trap};
+use crate::isa::operand::M0;
 use crate::isa::types::T;
-use crate::isa::{Arch, LANES, Lanes, Run, Src, Vector, Wide};
+use crate::isa::{AGPR, Arch, LANES, Lanes, Run, Src, Vector, Wide};
 use crate::small_float::{from_f16, to_f16};
 
 /// Runs one VALU instruction.
@@ -55,6 +56,26 @@ pub(crate) fn run(v: &Vector, w: &mut Wave, arch: Arch) -> Result<(), Trap> {
         Run::Special(kind) => special::run(kind, v, w, arch, mask)?,
     }
     Ok(())
+}
+
+/// The instruction with its vector registers moved by M0, where M0's mode says so.
+pub(crate) fn indexed(v: &Vector, w: &Wave) -> Result<Vector, Trap> {
+    let m0 = w.s32(M0);
+    let (index, mode) = (m0 as u16 & 0xff, m0 >> 12 & 15);
+    let moved = |n: u16, on: bool| match if on { n + index } else { n } {
+        x if (x < AGPR) == (n < AGPR) && x < 2 * AGPR => Ok(x),
+        x => trap!("relative register {n} + {index} is {x}, out of its file"),
+    };
+    let mut v = v.clone();
+    for (i, src) in v.src.iter_mut().enumerate() {
+        if let Src::Vgpr(n) = src {
+            *n = moved(*n, mode >> i & 1 == 1)?;
+        }
+    }
+    if !matches!(v.ty.dst, T::Mask | T::None) {
+        v.dst = moved(v.dst, mode >> 3 & 1 == 1)?;
+    }
+    Ok(v)
 }
 
 /// A comparison's result: inactive lanes get 0.

@@ -73,6 +73,8 @@ pub(crate) struct Wave {
     /// Bytes of scratch of one lane.
     pub(crate) scratch_bytes: u32,
     pub(crate) executed: u64,
+    /// Vector register numbers are relative to M0 (between `s_set_gpr_idx_on` and `_off`).
+    pub(crate) indexed: bool,
 }
 
 impl Wave {

@@ -95,6 +95,12 @@ pub(crate) enum ScalarOp {
     Trap {
         id: u8,
     },
+    /// Vector registers of the operands in `mode` (bits: src0, src1, src2, dst) are counted from M0's low byte on.
+    IndexOn {
+        a: Src,
+        mode: u8,
+    },
+    IndexOff,
 }
 
 /// When a branch is taken.
@@ -223,6 +229,7 @@ pub(crate) const SOP2: &[Row2] = &[
     r2(0x20, "s_ashr_i32", false, false, |a, b, _| nz32((s(a) >> (b & 31)) as u64)),
     r2(0x21, "s_ashr_i64", true, false, |a, b, _| nz64((a as i64 >> (b & 63)) as u64)),
     r2(0x22, "s_bfm_b32", false, false, |a, b, _| (((1u64 << (a & 31)) - 1) << (b & 31) & 0xffff_ffff, None)),
+    r2(0x23, "s_bfm_b64", true, false, |a, b, _| (((1u64 << (a & 63)) - 1) << (b & 63), None)),
     r2(0x24, "s_mul_i32", false, false, |a, b, _| (u64::from(u(a).wrapping_mul(u(b))), None)),
     r2(0x25, "s_bfe_u32", false, false, |a, b, _| bfe(a, b, 32, false)),
     r2(0x26, "s_bfe_i32", false, false, |a, b, _| bfe(a, b, 32, true)),

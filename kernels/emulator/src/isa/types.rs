@@ -156,16 +156,21 @@ lane!(PU16, [u16; 2], PkB16, |b| [b as u16, (b >> 16) as u16], |x| u32::from(x[0
 lane!(PI16, [i16; 2], PkB16, |b| [b as i16, (b >> 16) as i16], |x| {
     u32::from(x[0] as u16) | u32::from(x[1] as u16) << 16
 });
-lane!(
-    PF16,
-    [f32; 2],
-    PkF16,
-    |b| [crate::small_float::from_f16(b), crate::small_float::from_f16(b >> 16)],
-    |x| { crate::small_float::to_f16(x[0]) | crate::small_float::to_f16(x[1]) << 16 }
-);
-lane!(PBF16, [f32; 2], PkBf16, |b| [f32::from_bits(b << 16), f32::from_bits(b & 0xffff_0000)], |x| {
-    crate::small_float::to_bf16(x[0]) | crate::small_float::to_bf16(x[1]) << 16
-});
+lane!(PF16, [f32; 2], PkF16, |b| halves(b), |x| pack(crate::small_float::to_f16, x));
+lane!(PBF16, [f32; 2], PkBf16, |b| [f32::from_bits(b << 16), f32::from_bits(b & 0xffff_0000)], |x| pack(
+    crate::small_float::to_bf16,
+    x
+));
+
+#[inline(always)]
+fn halves(bits: u32) -> [f32; 2] {
+    [crate::small_float::from_f16(bits & 0xffff), crate::small_float::from_f16(bits >> 16)]
+}
+
+#[inline(always)]
+fn pack(encode: fn(f32) -> u32, x: [f32; 2]) -> u32 {
+    encode(x[0]) | encode(x[1]) << 16
+}
 
 /// Lane-wise application, which the compiler turns into vector code.
 #[inline(always)]

@@ -87,6 +87,20 @@ pub(crate) const VOP2: &[Row] = &[
     row!(0x3d, "v_xnor_b32", U32 <- (a: U32, b: U32) !(a ^ b)),
 ];
 
+/// What integer instructions compute with the clamp bit, by mnemonic: they saturate.
+pub(crate) const SATURATING: &[Row] = &[
+    row!(0, "v_add_u32", U32 <- (a: U32, b: U32) a.saturating_add(b)),
+    row!(0, "v_sub_u32", U32 <- (a: U32, b: U32) a.saturating_sub(b)),
+    row!(0, "v_subrev_u32", U32 <- (a: U32, b: U32) b.saturating_sub(a)),
+    row!(0, "v_add_u16", U16 <- (a: U16, b: U16) a.saturating_add(b)),
+    row!(0, "v_sub_u16", U16 <- (a: U16, b: U16) a.saturating_sub(b)),
+    row!(0, "v_subrev_u16", U16 <- (a: U16, b: U16) b.saturating_sub(a)),
+    row!(0, "v_add_i32", I32 <- (a: I32, b: I32) a.saturating_add(b)),
+    row!(0, "v_sub_i32", I32 <- (a: I32, b: I32) a.saturating_sub(b)),
+    row!(0, "v_add_i16", HI16 <- (a: I16, b: I16) a.saturating_add(b)),
+    row!(0, "v_sub_i16", HI16 <- (a: I16, b: I16) a.saturating_sub(b)),
+];
+
 /// The low 24 bits, sign-extended.
 pub(crate) fn i24(x: i32) -> i32 {
     x << 8 >> 8

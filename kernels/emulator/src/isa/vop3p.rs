@@ -31,9 +31,9 @@ pub(crate) const VOP3P: &[Row] = &[
     row!(0x11, "v_pk_min_f16", PF16 <- (a: PF16, b: PF16) [min32(a[0], b[0]), min32(a[1], b[1])]),
     row!(0x12, "v_pk_max_f16", PF16 <- (a: PF16, b: PF16) [max32(a[0], b[0]), max32(a[1], b[1])]),
     row!(0x1a, "v_dot2_f32_bf16", F32 <- (a: PBF16, b: PBF16, c: F32) a[0] * b[0] + a[1] * b[1] + c),
-    special!(0x20, "v_mad_mix_f32", F32 <- (B32, B32, B32) Special::MadMix { half: None }),
-    special!(0x21, "v_mad_mixlo_f16", HalfF16 <- (B32, B32, B32) Special::MadMix { half: Some(0) }),
-    special!(0x22, "v_mad_mixhi_f16", HalfF16 <- (B32, B32, B32) Special::MadMix { half: Some(1) }),
+    special!(0x20, "v_fma_mix_f32", F32 <- (B32, B32, B32) Special::MadMix { half: None }),
+    special!(0x21, "v_fma_mixlo_f16", HalfF16 <- (B32, B32, B32) Special::MadMix { half: Some(0) }),
+    special!(0x22, "v_fma_mixhi_f16", HalfF16 <- (B32, B32, B32) Special::MadMix { half: Some(1) }),
     row!(0x23, "v_dot2_f32_f16", F32 <- (a: PF16, b: PF16, c: F32) a[0] * b[0] + a[1] * b[1] + c),
     row!(0x26, "v_dot2_i32_i16", I32 <- (a: PI16, b: PI16, c: I32) {
         c.wrapping_add(i32::from(a[0]) * i32::from(b[0])).wrapping_add(i32::from(a[1]) * i32::from(b[1]))

@@ -88,6 +88,11 @@ pub(super) fn sopc(c: &Cursor<'_>) -> Decoded {
     let w = u64::from(c.word(0)?);
     let opcode = bits(w, 16, 7) as u16;
     let mut sources = Sources::new(c);
+    if opcode == 0x11 {
+        let a = sources.take(bits(w, 0, 8), false)?;
+        let op = ScalarOp::IndexOn { a, mode: bits(w, 8, 4) as u8 };
+        return Ok((sources.words, ["s_set_gpr_idx_on", ""], Op::Scalar(op)));
+    }
     let Some(&(_, name, wide, run)) = SOPC.iter().find(|r| r.0 == opcode) else { return unknown() };
     let a = sources.take(bits(w, 0, 8), wide[0])?;
     let b = sources.take(bits(w, 8, 8), wide[1])?;
@@ -173,6 +178,7 @@ pub(super) fn sopp(c: &Cursor<'_>) -> Decoded {
         0x13 => ("s_icache_inv", ScalarOp::Nop),
         0x14 => ("s_incperflevel", ScalarOp::Nop),
         0x15 => ("s_decperflevel", ScalarOp::Nop),
+        0x1c => ("s_set_gpr_idx_off", ScalarOp::IndexOff),
         _ => return unknown(),
     };
     Ok((1, [name, ""], Op::Scalar(op)))

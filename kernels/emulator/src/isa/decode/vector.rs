@@ -260,6 +260,12 @@ pub(super) fn vop3(c: &Cursor<'_>) -> Decoded {
     if v.mods.op_sel != 0 && !selects {
         return Err(format!("op_sel {:#x} on an instruction without halves", v.mods.op_sel));
     }
+    if v.mods.clamp
+        && let Some(saturating) = vop2::SATURATING.iter().find(|r| r.name == row.name)
+    {
+        v.run = saturating.run;
+        v.mods.clamp = false;
+    }
     packed_defaults(&mut v);
     accvgpr_mov(if opcode == 0x192 { 0x52 } else { 0 }, &mut v)?;
     check(&v)?;
