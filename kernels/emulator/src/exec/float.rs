@@ -157,8 +157,10 @@ pub(crate) fn class32(bits: u32, mask: u32) -> bool {
     class(f64::from(x), x.is_subnormal(), x.is_nan() && bits & 1 << 22 == 0, mask)
 }
 
-/// `v_div_fixup`: the special cases of a division, by the signs and classes of denominator and numerator.
-pub(crate) fn div_fixup(quotient: f64, denominator: f64, numerator: f64) -> f64 {
+/// `v_div_fixup`: the special cases of a division, by the signs, classes and exponents of denominator and numerator.
+///
+/// `bits` is the exponent distance from which a quotient overflows for certain, and that below which it is zero.
+pub(crate) fn div_fixup(quotient: f64, denominator: f64, numerator: f64, bits: (i32, i32)) -> f64 {
     let negative = denominator.is_sign_negative() ^ numerator.is_sign_negative();
     let signed = |x: f64| if negative { -x } else { x };
     if numerator.is_nan() || denominator.is_nan() {
@@ -173,7 +175,17 @@ pub(crate) fn div_fixup(quotient: f64, denominator: f64, numerator: f64) -> f64 
     if denominator.is_infinite() || numerator == 0.0 {
         return signed(0.0);
     }
-    if quotient.is_nan() { quotient } else { signed(quotient.abs()) }
+    let exponent = |x: f64| frexp(x).map_or(0, |(e, _)| e);
+    let distance = exponent(numerator) - exponent(denominator);
+    if distance > bits.0 {
+        signed(f64::INFINITY)
+    } else if distance < bits.1 {
+        signed(0.0)
+    } else if quotient.is_nan() {
+        quotient
+    } else {
+        signed(quotient.abs())
+    }
 }
 
 /// What `v_div_scale` does to its first source, and whether the quotient must be scaled back (VCC).
@@ -186,6 +198,11 @@ pub(crate) struct Scaling {
     pub(crate) nan: bool,
 }
 
+/// `v_div_fmas` undoes a scaling by 2^±64 (2^±128 in f64), upwards if the quotient so far is large. The CDNA documents
+/// give one factor (2^32) for both directions and no sign for the case of two subnormals; with those no division by the
+/// sequence that compilers emit would be right, so this follows the later documents of the same instructions, and the
+/// test is that sequence against IEEE division.
+///
 /// The decision of `v_div_scale` from the exponents of numerator and denominator.
 ///
 /// `bits` is the exponent range: (bias, mantissa bits, unit of the scaling, distance that counts as extreme).
@@ -211,7 +228,7 @@ pub(crate) fn div_scale(
     } else if ed < 1 {
         Scaling { exponent: range.unit, ..none }
     } else if reciprocal_subnormal && quotient_subnormal {
-        let exponent = if s0_is_denominator { range.unit } else { 0 };
+        let exponent = if s0_is_denominator { -range.unit } else { 0 };
         Scaling { exponent, post: true, nan: false }
     } else if reciprocal_subnormal {
         Scaling { exponent: -range.unit, ..none }
@@ -224,6 +241,13 @@ pub(crate) fn div_scale(
         none
     }
 }
+
+/// Bounds of [`div_fixup`] by precision.
+pub(crate) const FIXUP16: (i32, i32) = (17, -26);
+/// Single precision.
+pub(crate) const FIXUP32: (i32, i32) = (129, -151);
+/// Double precision.
+pub(crate) const FIXUP64: (i32, i32) = (1025, -1076);
 
 /// The constants of `v_div_scale` for one precision.
 #[derive(Clone, Copy)]
@@ -291,9 +315,9 @@ mod tests {
 
     #[test]
     fn division_is_fixed_up_at_the_edges() {
-        assert_eq!(div_fixup(7.0, -2.0, 3.0), -7.0);
-        assert!(div_fixup(1.0, 0.0, 0.0).is_nan());
-        assert_eq!(div_fixup(1.0, 0.0, -3.0), f64::NEG_INFINITY);
-        assert_eq!(div_fixup(1.0, f64::INFINITY, 3.0), 0.0);
+        assert_eq!(div_fixup(7.0, -2.0, 3.0, FIXUP32), -7.0);
+        assert!(div_fixup(1.0, 0.0, 0.0, FIXUP32).is_nan());
+        assert_eq!(div_fixup(1.0, 0.0, -3.0, FIXUP32), f64::NEG_INFINITY);
+        assert_eq!(div_fixup(1.0, f64::INFINITY, 3.0, FIXUP32), 0.0);
     }
 }

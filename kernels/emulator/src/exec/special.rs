@@ -56,7 +56,12 @@ pub(super) fn run(kind: Special, v: &Vector, w: &mut Wave, arch: Arch, mask: u64
             let (a, b, c, vcc) = (fetch32(w, v, 0), fetch32(w, v, 1), fetch32(w, v, 2), w.vcc());
             let mut d: Lanes = std::array::from_fn(|i| {
                 let x = f32::from_bits(a[i]).mul_add(f32::from_bits(b[i]), f32::from_bits(c[i]));
-                if vcc >> i & 1 == 1 { float::ldexp32(x, 32).to_bits() } else { x.to_bits() }
+                let up = f32::from_bits(c[i]).abs() >= 2.0;
+                if vcc >> i & 1 == 1 {
+                    float::ldexp32(x, if up { 64 } else { -64 }).to_bits()
+                } else {
+                    x.to_bits()
+                }
             });
             finish32(v, w, &mut d, mask);
         }
@@ -64,7 +69,12 @@ pub(super) fn run(kind: Special, v: &Vector, w: &mut Wave, arch: Arch, mask: u64
             let (a, b, c, vcc) = (fetch64(w, v, 0), fetch64(w, v, 1), fetch64(w, v, 2), w.vcc());
             let d = std::array::from_fn(|i| {
                 let x = f64::from_bits(a[i]).mul_add(f64::from_bits(b[i]), f64::from_bits(c[i]));
-                if vcc >> i & 1 == 1 { float::ldexp64(x, 64).to_bits() } else { x.to_bits() }
+                let up = f64::from_bits(c[i]).abs() >= 2.0;
+                if vcc >> i & 1 == 1 {
+                    float::ldexp64(x, if up { 128 } else { -128 }).to_bits()
+                } else {
+                    x.to_bits()
+                }
             });
             finish64(v, w, d, mask);
         }

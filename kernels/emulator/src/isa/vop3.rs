@@ -85,15 +85,20 @@ pub(crate) const VOP3: &[Row] = &[
     row!(0x1d6, "v_med3_f32", F32 <- (a: F32, b: F32, c: F32) float::med3(a, b, c)),
     row!(0x1d7, "v_med3_i32", I32 <- (a: I32, b: I32, c: I32) a.min(b).max(a.max(b).min(c))),
     row!(0x1d8, "v_med3_u32", U32 <- (a: U32, b: U32, c: U32) a.min(b).max(a.max(b).min(c))),
+    row!(0x1d9, "v_sad_u8", U32 <- (a: U32, b: U32, c: U32) sad8(a, b).wrapping_add(c)),
+    row!(0x1da, "v_sad_hi_u8", U32 <- (a: U32, b: U32, c: U32) (sad8(a, b) << 16).wrapping_add(c)),
+    row!(0x1db, "v_sad_u16", U32 <- (a: PU16, b: PU16, c: U32) {
+        c.wrapping_add(u32::from(a[0].abs_diff(b[0]))).wrapping_add(u32::from(a[1].abs_diff(b[1])))
+    }),
     row!(0x1dc, "v_sad_u32", U32 <- (a: U32, b: U32, c: U32) a.abs_diff(b).wrapping_add(c)),
     row!(0x1dd, "v_cvt_pk_u8_f32", U32 <- (a: F32, b: U32, c: U32) {
         let shift = 8 * (b & 3);
         c & !(0xff << shift) | u32::from(a as u8) << shift
     }),
     row!(0x1de, "v_div_fixup_f32", F32 <- (a: F32, b: F32, c: F32) {
-        float::div_fixup(f64::from(a), f64::from(b), f64::from(c)) as f32
+        float::div_fixup(f64::from(a), f64::from(b), f64::from(c), float::FIXUP32) as f32
     }),
-    wide!(0x1df, "v_div_fixup_f64", F64 <- (a: F64, b: F64, c: F64) float::div_fixup(a, b, c)),
+    wide!(0x1df, "v_div_fixup_f64", F64 <- (a: F64, b: F64, c: F64) float::div_fixup(a, b, c, float::FIXUP64)),
     special!(0x1e0, "v_div_scale_f32", F32 <- (F32, F32, F32) Special::DivScale32),
     special!(0x1e1, "v_div_scale_f64", F64 <- (F64, F64, F64) Special::DivScale64),
     special!(0x1e2, "v_div_fmas_f32", F32 <- (F32, F32, F32) Special::DivFmas32),
@@ -125,7 +130,7 @@ pub(crate) const VOP3: &[Row] = &[
     row!(0x205, "v_mad_i16", HI16 <- (a: I16, b: I16, c: I16) a.wrapping_mul(b).wrapping_add(c)),
     row!(0x206, "v_fma_f16", HF16 <- (a: F16, b: F16, c: F16) fma16(a, b, c)),
     row!(0x207, "v_div_fixup_f16", HF16 <- (a: F16, b: F16, c: F16) {
-        float::div_fixup(f64::from(a), f64::from(b), f64::from(c)) as f32
+        float::div_fixup(f64::from(a), f64::from(b), f64::from(c), float::FIXUP16) as f32
     }),
     wide!(0x208, "v_lshl_add_u64", U64 <- (a: U64, b: U32, c: U64) (a << (b & 7)).wrapping_add(c)),
     special!(0x233, "v_bitop3_b16", Half <- (B16, B16, B16) Special::BitOp3 { half: true }),
@@ -236,6 +241,11 @@ pub(crate) const VOP3: &[Row] = &[
     row!(0x2a8, "v_minimum3_f32", F32 <- (a: F32, b: F32, c: F32) minimum(minimum(a, b), c)),
     row!(0x2a9, "v_maximum3_f32", F32 <- (a: F32, b: F32, c: F32) -minimum(minimum(-a, -b), -c)),
 ];
+
+/// Sum of the absolute differences of four bytes.
+fn sad8(a: u32, b: u32) -> u32 {
+    a.to_le_bytes().iter().zip(b.to_le_bytes()).map(|(x, y)| u32::from(x.abs_diff(y))).sum()
+}
 
 /// IEEE 754-2019 minimum: NaN wins.
 fn minimum(a: f32, b: f32) -> f32 {
