@@ -5,6 +5,8 @@
 //! compiled forms in `tests/fixtures` are used. With `TILEWRIGHT_BLESS=1` what was compiled replaces the fixtures.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod gemm;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
