@@ -61,6 +61,7 @@ struct Group<'a> {
     counts: Vec<u32>,
     traffic: Option<Traffic>,
     rng: Rng,
+    tiles: matrix::Tiles,
 }
 
 /// Runs workgroup `linear` to its end.
@@ -76,6 +77,7 @@ pub(crate) fn workgroup(setup: &Setup<'_>, linear: u64) -> Result<Outcome, Error
         lds: Lds::new(setup.lds_bytes, options.poison, options.races),
         counts: vec![0; setup.code.insts.len()],
         traffic: (options.traffic || options.streams).then(|| Traffic { stream, ..Traffic::default() }),
+        tiles: matrix::Tiles::new(),
         rng: Rng(options.seed ^ linear.wrapping_mul(0x9e37_79b9)),
     };
     let threads: u32 = setup.grid.block.iter().product();
@@ -252,7 +254,7 @@ impl Group<'_> {
             Op::Matrix(_) | Op::Lds(_) | Op::Memory(_) if w.indexed => {
                 return trap!("relative register numbers are modelled for VALU instructions alone");
             }
-            Op::Matrix(op) => matrix::run(op, w, arch)?,
+            Op::Matrix(op) => matrix::run(op, w, arch, &mut self.tiles)?,
             Op::Lds(op) => lds::run(op, w, &mut self.env())?,
             Op::Memory(op) => vmem::run(op, w, &mut self.env())?,
             Op::ScalarMemory(op) => vmem::scalar(op, w, &self.env())?,

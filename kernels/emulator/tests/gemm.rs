@@ -2,8 +2,8 @@
 
 mod support;
 
-use support::gemm::{Kind, problem};
 use support::code;
+use support::gemm::{Kind, problem};
 use tilewright_emulator::{Dma, Options, Order};
 
 const CASES: [(&str, Kind, &str); 5] = [
@@ -39,8 +39,14 @@ fn a_wait_that_is_too_short_shows_when_data_lands_late() {
     let code = code("gemm", "gfx950");
     let run = |dma, seed| {
         let p = problem(Kind::Fp8, "gfx950", [1, 1], 5);
-        code.launch("gemm_fp8_short_wait", &p.memory, p.grid, &p.args, &Options { dma, seed, ..Options::default() })
-            .unwrap();
+        code.launch(
+            "gemm_fp8_short_wait",
+            &p.memory,
+            p.grid,
+            &p.args,
+            &Options { dma, seed, ..Options::default() },
+        )
+        .unwrap();
         p.wrong()
     };
     assert_eq!(run(Dma::Early, 0), 0);
@@ -59,6 +65,8 @@ fn statistics_tell_what_a_kernel_moved() {
     assert_eq!(report.streams.len(), 2);
     let loads = report.streams[0].iter().filter(|t| !t.store).count() as u64;
     assert_eq!(loads, 6 * 8 * 2048 / 128);
-    assert!(report.traffic.lds_cycles >= report.traffic.lds_cycles_ideal && report.traffic.lds_cycles_ideal > 0);
+    assert!(
+        report.traffic.lds_cycles >= report.traffic.lds_cycles_ideal && report.traffic.lds_cycles_ideal > 0
+    );
     assert_eq!(report.mix["v_mfma_f32_16x16x128_f8f6f4"], 2 * 4 * 4 * 4);
 }

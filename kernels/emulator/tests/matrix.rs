@@ -7,7 +7,8 @@ mod support;
 
 use support::{Bytes, Random, code, read};
 use tilewright_emulator::{
-    Arg, BF16, CodeObject, E2M1, E2M3, E3M2, E4M3, E4M3_FNUZ, E5M2, E5M2_FNUZ, F16, Grid, Memory, Options, SmallFloat,
+    Arg, BF16, CodeObject, E2M1, E2M3, E3M2, E4M3, E4M3_FNUZ, E5M2, E5M2_FNUZ, F16, Grid, Memory, Options,
+    SmallFloat,
 };
 
 /// Element format: f32, a small float, or i8.

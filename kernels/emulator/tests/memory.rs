@@ -9,7 +9,14 @@ use tilewright_emulator::{
 
 const ARCHS: [&str; 2] = ["gfx942", "gfx950"];
 
-fn launch(arch: &str, kernel: &str, memory: &Memory, block: u32, args: &[Arg], options: &Options) -> Result<(), Error> {
+fn launch(
+    arch: &str,
+    kernel: &str,
+    memory: &Memory,
+    block: u32,
+    args: &[Arg],
+    options: &Options,
+) -> Result<(), Error> {
     code("memory", arch).launch(kernel, memory, Grid::linear(1, block), args, options).map(|_| ())
 }
 
@@ -28,7 +35,11 @@ fn a_buffer_range_counts_the_scalar_offset_and_each_dword() {
             for i in 0..64u32 {
                 assert_eq!(got[i as usize], word(4 * i + soffset), "{bytes} {soffset}");
                 for k in 0..4 {
-                    assert_eq!(got[(64 + 4 * i + k) as usize], word(16 * i + 4 * k + soffset), "{bytes} {soffset}");
+                    assert_eq!(
+                        got[(64 + 4 * i + k) as usize],
+                        word(16 * i + 4 * k + soffset),
+                        "{bytes} {soffset}"
+                    );
                 }
                 let at = 2 * i + 64 + soffset;
                 let half = if at + 2 <= bytes { a[at as usize / 4] >> (8 * (at % 4)) & 0xffff } else { 0 };
@@ -73,7 +84,8 @@ fn wide_transfers_to_lds_go_lane_by_lane() {
     let a: Vec<u8> = (0..1024u32).map(|i| (i * 7 + i / 256) as u8).collect();
     let mut memory = Memory::new();
     let (pa, out) = (memory.alloc_from("a", &a), memory.alloc("out", 1792, 0));
-    launch("gfx950", "dma_wide", &memory, 64, &[pa.into(), 960u32.into(), out.into()], &Options::default()).unwrap();
+    launch("gfx950", "dma_wide", &memory, 64, &[pa.into(), 960u32.into(), out.into()], &Options::default())
+        .unwrap();
     let got = memory.read(out, 1792).unwrap();
     for lane in 0..64 {
         for b in 0..16 {
@@ -127,9 +139,30 @@ fn rows_of_lanes_are_swapped() {
 }
 
 fn values(r: &mut Random, n: usize) -> Vec<f32> {
-    let edges = [0.0, -0.0, 1.0, 240.0, 241.0, 448.0, 464.1, 1e9, -1e9, f32::INFINITY, f32::NAN, 0.0009, -0.001, 1e-7];
+    let edges = [
+        0.0,
+        -0.0,
+        1.0,
+        240.0,
+        241.0,
+        448.0,
+        464.1,
+        1e9,
+        -1e9,
+        f32::INFINITY,
+        f32::NAN,
+        0.0009,
+        -0.001,
+        1e-7,
+    ];
     (0..n)
-        .map(|i| if i < 14 { edges[i] } else { (r.below(4000) as f32 - 2000.0) * 2f32.powi(r.below(16) as i32 - 14) })
+        .map(|i| {
+            if i < 14 {
+                edges[i]
+            } else {
+                (r.below(4000) as f32 - 2000.0) * 2f32.powi(r.below(16) as i32 - 14)
+            }
+        })
         .collect()
 }
 
@@ -142,7 +175,9 @@ fn eight_bit_floats_are_fnuz_on_gfx942_and_ocp_on_gfx950() {
         let (pa, pr) = (memory.alloc_from("a", &a.bytes()), memory.alloc_from("random", &random.bytes()));
         let out = [512, 512, 3072].map(|n| memory.alloc("out", n, 0));
         let args = [pa, pr, out[0], out[1], out[2]].map(Arg::from);
-        code("memory", arch).launch("convert_fp8", &memory, Grid::linear(2, 64), &args, &Options::default()).unwrap();
+        code("memory", arch)
+            .launch("convert_fp8", &memory, Grid::linear(2, 64), &args, &Options::default())
+            .unwrap();
         let packed = read::<u32>(&memory, out[0], 128);
         let stochastic = read::<u32>(&memory, out[1], 128);
         let back = read::<f32>(&memory, out[2], 768);
@@ -153,7 +188,8 @@ fn eight_bit_floats_are_fnuz_on_gfx942_and_ocp_on_gfx950() {
             let high = bf8.encode(pair[0], false) | bf8.encode(pair[1], false) << 8;
             assert_eq!(packed[i], low | high << 16, "{pair:?} on {arch}");
             let bytes = packed[i].to_le_bytes().map(u32::from);
-            let want = [fp8.decode(bytes[0]), fp8.decode(bytes[1]), bf8.decode(bytes[2]), bf8.decode(bytes[3])];
+            let want =
+                [fp8.decode(bytes[0]), fp8.decode(bytes[1]), bf8.decode(bytes[2]), bf8.decode(bytes[3])];
             for k in 0..6 {
                 assert!(same(back[6 * i + k], want[[0, 1, 2, 3, 2, 3][k]]), "{arch} {i} {k}");
             }
@@ -194,7 +230,8 @@ fn scaled_conversions_pack_six_and_four_bits() {
             let want = E2M3.encode(source / 4.0, true);
             assert_eq!(field(&words[..6], e), want, "lane {lane} element {e}");
             assert_eq!(back[32 * lane + e], E2M3.decode(want) * 4.0);
-            let bf16 = tilewright_emulator::BF16.decode(tilewright_emulator::BF16.encode(f64::from(x[e]), false));
+            let bf16 =
+                tilewright_emulator::BF16.decode(tilewright_emulator::BF16.encode(f64::from(x[e]), false));
             assert_eq!(field(&words[7..13], e), E3M2.encode(f64::from(bf16) / 4.0, true));
         }
         let fp4 = (0..8).fold(0, |w, e| w | E2M1.encode(f64::from(x[e]) / 4.0, true) << (4 * e));
@@ -231,7 +268,9 @@ fn a_store_past_the_end_names_kernel_lane_and_buffer() {
     let out = memory.alloc("result", 256, 0);
     memory.alloc("other", 256, 0);
     let text = fault(launch("gfx942", "overrun", &memory, 64, &[out.into()], &Options::default()));
-    for part in ["kernel `overrun`", "global_store_dword (Global)", "lane 63", "end 4 bytes past buffer `result`"] {
+    for part in
+        ["kernel `overrun`", "global_store_dword (Global)", "lane 63", "end 4 bytes past buffer `result`"]
+    {
         assert!(text.contains(part), "{text}");
     }
 }

@@ -13,76 +13,72 @@
 //! ascending, starting from C, one fused multiply-add each. The hardware's order and width inside an instruction are
 //! not documented, so sums that are not exact may differ in the last bits.
 
-use super::simd::tile_f32;
+use super::simd::{Decoder, tile_f32};
 use super::wave::Wave;
 use crate::error::{Trap, trap};
 use crate::isa::matrix_table::{Element, Matrix, MatrixRow};
 use crate::isa::{Arch, LANES, Lanes, Src};
-use crate::small_float::from_f16;
+
+/// Room for the operands and the result of one block, kept from one instruction to the next.
+pub(crate) struct Tiles {
+    /// A and B as k rows of `dim`, D as `dim` rows of `dim`.
+    a: Vec<f32>,
+    b: Vec<f32>,
+    d: Vec<f32>,
+}
+
+impl Tiles {
+    pub(crate) fn new() -> Self {
+        Self { a: vec![0.0; 2048], b: vec![0.0; 2048], d: vec![0.0; 1024] }
+    }
+}
 
 /// Runs one matrix instruction.
-pub(crate) fn run(m: &Matrix, w: &mut Wave, arch: Arch) -> Result<(), Trap> {
+pub(crate) fn run(m: &Matrix, w: &mut Wave, arch: Arch, tiles: &mut Tiles) -> Result<(), Trap> {
     let row = &m.row;
     if row.a == Element::I8 {
         return integer(m, w);
     }
+    let (a, b) = (&mut tiles.a[..row.dim * row.k], &mut tiles.b[..row.dim * row.k]);
+    let d = &mut tiles.d[..row.dim * row.dim];
     for block in 0..row.blocks {
-        let (mut a, mut b) = (vec![0f32; row.dim * row.k], vec![0f32; row.dim * row.k]);
         if row.sparse {
-            sparse_a(m, w, arch, &mut a)?;
+            sparse_a(m, w, arch, a)?;
         } else {
-            dense(row, row.a, w, m.a, arch, block, &mut a, |i, k| i * row.k + k);
+            dense(row, row.a, w, m.a, arch, block, a);
         }
-        dense(row, row.b, w, m.b, arch, block, &mut b, |j, k| k * row.dim + j);
+        dense(row, row.b, w, m.b, arch, block, b);
         let accumulator = if row.sparse { Src::Vgpr(m.dst) } else { m.c };
-        let mut d = vec![0f32; row.dim * row.dim];
-        for_each_result(row, block, |lane, r, i, j| {
-            d[i * row.dim + j] = f32::from_bits(c_value(w, accumulator, r, lane));
-        });
-        match m.scale {
-            Some(scale) => scaled_tile(row, w, scale, &mut a, &mut b, &mut d),
-            None => tile_f32(row.dim, row.k, &a, &b, &mut d),
+        match accumulator {
+            Src::Vgpr(n) => for_each_row(row, block, |lane, r, i| {
+                let from = &w.vgpr[usize::from(n) + r][lane..][..row.dim];
+                for (d, &bits) in d[i * row.dim..][..row.dim].iter_mut().zip(from) {
+                    *d = f32::from_bits(bits);
+                }
+            }),
+            constant => d.fill(f32::from_bits(w.scalar(constant, false) as u32)),
         }
-        for_each_result(row, block, |lane, r, i, j| {
-            w.vgpr[usize::from(m.dst) + r][lane] = d[i * row.dim + j].to_bits();
+        match m.scale {
+            Some(scale) => scaled_tile(row, w, scale, a, b, d),
+            None => tile_f32(row.dim, row.k, a, b, d),
+        }
+        for_each_row(row, block, |lane, r, i| {
+            let to = &mut w.vgpr[usize::from(m.dst) + r][lane..][..row.dim];
+            for (bits, &d) in to.iter_mut().zip(&d[i * row.dim..]) {
+                *bits = d.to_bits();
+            }
         });
     }
     Ok(())
 }
 
+/// Calls `f(first lane, register, row)` for every row of a block of D: its columns lie in `dim` lanes in line.
 #[inline(always)]
-fn c_value(w: &Wave, c: Src, r: usize, lane: usize) -> u32 {
-    match c {
-        Src::Vgpr(n) => w.vgpr[usize::from(n) + r][lane],
-        other => w.scalar(other, false) as u32,
-    }
-}
-
-/// Calls `f(lane, register, row, column)` for every element of a block of D.
-#[inline(always)]
-fn for_each_result(row: &MatrixRow, block: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
+fn for_each_row(row: &MatrixRow, block: usize, mut f: impl FnMut(usize, usize, usize)) {
     match row.dim {
-        32 => {
-            for r in 0..16 {
-                for lane in 0..LANES {
-                    f(lane, 16 * block + r, 8 * (r / 4) + 4 * (lane / 32) + r % 4, lane % 32);
-                }
-            }
-        }
-        16 => {
-            for r in 0..4 {
-                for lane in 0..LANES {
-                    f(lane, 4 * block + r, 4 * (lane / 16) + r, lane % 16);
-                }
-            }
-        }
-        _ => {
-            for r in 0..4 {
-                for lane in 4 * block..4 * block + 4 {
-                    f(lane, r, r, lane % 4);
-                }
-            }
-        }
+        32 => (0..32).for_each(|i| f(i / 4 % 2 * 32, 16 * block + i / 8 * 4 + i % 4, i)),
+        16 => (0..16).for_each(|i| f(i / 4 * 16, 4 * block + i % 4, i)),
+        _ => (0..4).for_each(|i| f(4 * block, i, i)),
     }
 }
 
@@ -97,100 +93,47 @@ fn depth(row: &MatrixRow, element: Element, g: usize, e: usize) -> usize {
     }
 }
 
-/// Unpacks a dense operand of one block into `out[at(i, k)]`.
-fn dense(
-    row: &MatrixRow,
-    element: Element,
+/// Unpacks a dense operand of one block into `out[k · dim + i]`.
+fn dense(row: &MatrixRow, element: Element, w: &Wave, first: u16, arch: Arch, block: usize, out: &mut [f32]) {
+    let dim = row.dim;
+    let per = row.k * dim * row.blocks / LANES;
+    let groups = LANES / dim / row.blocks;
+    for_each_element(w, first, element, arch, per, |e, values| {
+        for g in 0..groups {
+            let lane = dim * (block + row.blocks * g);
+            out[depth(row, element, g, e) * dim..][..dim].copy_from_slice(&values[lane..][..dim]);
+        }
+    });
+}
+
+/// Calls `f(e, values)` with element `e` of every lane, for `count` elements packed little-endian from register `first`.
+#[inline(always)]
+fn for_each_element(
     w: &Wave,
     first: u16,
+    element: Element,
     arch: Arch,
-    block: usize,
-    out: &mut [f32],
-    at: impl Fn(usize, usize) -> usize,
+    count: usize,
+    mut f: impl FnMut(usize, &[f32; LANES]),
 ) {
-    let per = row.k * row.dim * row.blocks / LANES;
-    for lane in (0..LANES).filter(|lane| lane / row.dim % row.blocks == block) {
-        let (i, g) = (lane % row.dim, lane / row.dim / row.blocks);
-        let mut values = [0f32; 32];
-        unpack(w, first, lane, element, arch, &mut values[..per]);
-        for (e, &value) in values[..per].iter().enumerate() {
-            out[at(i, depth(row, element, g, e))] = value;
+    let bits = element.bits();
+    let decoder = element.small(arch).map(Decoder::new);
+    let mut values = [0f32; LANES];
+    for e in 0..count {
+        let (word, shift) = (usize::from(first) + e * bits / 32, e * bits % 32);
+        let words = &w.vgpr[word];
+        match &decoder {
+            Some(decoder) if shift + bits > 32 => {
+                // A 6-bit element that straddles two registers.
+                let next = &w.vgpr[word + 1];
+                let joined: Lanes = std::array::from_fn(|i| words[i] >> shift | next[i] << (32 - shift));
+                decoder.run(&joined, 0, &mut values);
+            }
+            Some(decoder) => decoder.run(words, shift as u32, &mut values),
+            None => values = words.map(f32::from_bits),
         }
+        f(e, &values);
     }
-}
-
-/// The elements of one lane, as f32.
-fn unpack(w: &Wave, first: u16, lane: usize, element: Element, arch: Arch, out: &mut [f32]) {
-    let word = |i: usize| w.vgpr[usize::from(first) + i][lane];
-    match element {
-        Element::F32 => {
-            for (e, out) in out.iter_mut().enumerate() {
-                *out = f32::from_bits(word(e));
-            }
-        }
-        Element::Bf16 => {
-            for (e, out) in out.iter_mut().enumerate() {
-                *out = f32::from_bits(word(e / 2) >> (16 * (e % 2)) << 16);
-            }
-        }
-        Element::F16 => {
-            for (e, out) in out.iter_mut().enumerate() {
-                *out = from_f16(word(e / 2) >> (16 * (e % 2)) & 0xffff);
-            }
-        }
-        _ => {
-            let bits = element.bits();
-            let table = tables().get(element, arch);
-            // Six-bit elements straddle words, so at least 32 bits are always buffered.
-            let (mut buffer, mut have, mut next) = (0u64, 0, 0);
-            for out in out {
-                if have < bits {
-                    buffer |= u64::from(word(next)) << have;
-                    have += 32;
-                    next += 1;
-                }
-                *out = table[(buffer & ((1 << bits) - 1)) as usize];
-                buffer >>= bits;
-                have -= bits;
-            }
-        }
-    }
-}
-
-/// Values of every pattern of the formats of 8 bits and fewer.
-struct Tables {
-    values: Vec<[f32; 256]>,
-}
-
-const TABLED: [(Element, Arch); 7] = [
-    (Element::Fp8, Arch::Gfx942),
-    (Element::Bf8, Arch::Gfx942),
-    (Element::Fp8, Arch::Gfx950),
-    (Element::Bf8, Arch::Gfx950),
-    (Element::Fp6, Arch::Gfx950),
-    (Element::Bf6, Arch::Gfx950),
-    (Element::Fp4, Arch::Gfx950),
-];
-
-impl Tables {
-    fn get(&self, element: Element, arch: Arch) -> &[f32; 256] {
-        let index = TABLED.iter().position(|&entry| entry == (element, arch));
-        &self.values[index.expect("every small format of an architecture is tabled")]
-    }
-}
-
-fn tables() -> &'static Tables {
-    static TABLES: std::sync::OnceLock<Tables> = std::sync::OnceLock::new();
-    TABLES.get_or_init(|| {
-        let values = TABLED
-            .iter()
-            .map(|&(element, arch)| {
-                let format = element.small(arch).expect("a small float");
-                std::array::from_fn(|pattern| format.decode(pattern as u32 & ((1 << format.bits()) - 1)))
-            })
-            .collect();
-        Tables { values }
-    })
 }
 
 /// The dense form of a sparse A.
@@ -200,18 +143,16 @@ fn sparse_a(m: &Matrix, w: &Wave, arch: Arch, out: &mut [f32]) -> Result<(), Tra
     let Src::Vgpr(index) = m.c else { return trap!("the index operand must be a vector register") };
     let sets = 32 / dense_per_lane;
     let set = if m.cbsz == 0 { usize::from(m.abid) % sets } else { 0 };
-    for lane in 0..LANES {
-        let (i, g) = (lane % row.dim, lane / row.dim);
-        let index = w.vgpr[usize::from(index)][lane] >> (set * dense_per_lane);
-        let mut stored = [0f32; 32];
-        unpack(w, m.a, lane, row.a, arch, &mut stored[..dense_per_lane / 2]);
-        for group in 0..dense_per_lane / 4 {
-            for half in 0..2 {
-                let position = (index >> (4 * group + 2 * half) & 3) as usize;
-                out[i * row.k + g * dense_per_lane + 4 * group + position] += stored[2 * group + half];
-            }
+    let index = w.vgpr[usize::from(index)].map(|x| x >> (set * dense_per_lane));
+    out.fill(0.0);
+    for_each_element(w, m.a, row.a, arch, dense_per_lane / 2, |e, values| {
+        let (group, half) = (e / 2, e % 2);
+        for lane in 0..LANES {
+            let position = (index[lane] >> (4 * group + 2 * half) & 3) as usize;
+            let k = lane / row.dim * dense_per_lane + 4 * group + position;
+            out[k * row.dim + lane % row.dim] += values[lane];
         }
-    }
+    });
     Ok(())
 }
 
@@ -229,10 +170,13 @@ fn scaled_tile(
     let largest = sa.iter().chain(&sb).copied().max().unwrap_or(0);
     // A power of two commutes with everything as long as nothing overflows: elements are below 2^16.
     if largest <= 127 + 100 {
-        for i in 0..dim {
+        for (operand, scales) in [(&mut *a, &sa), (&mut *b, &sb)] {
+            let scales = scales.map(crate::small_float::e8m0);
             for s in 0..k {
-                a[i * k + s] *= crate::small_float::e8m0(sa[s / 32 * dim + i]);
-                b[s * dim + i] *= crate::small_float::e8m0(sb[s / 32 * dim + i]);
+                let scales = &scales[s / 32 * dim..][..dim];
+                for (x, scale) in operand[s * dim..][..dim].iter_mut().zip(scales) {
+                    *x *= scale;
+                }
             }
         }
         return tile_f32(dim, k, a, b, d);
@@ -243,7 +187,7 @@ fn scaled_tile(
             for block in 0..k / 32 {
                 let scale = power(sa[block * dim + i]) * power(sb[block * dim + j]);
                 let dot: f64 = (32 * block..32 * block + 32)
-                    .map(|s| f64::from(a[i * k + s]) * f64::from(b[s * dim + j]))
+                    .map(|s| f64::from(a[s * dim + i]) * f64::from(b[s * dim + j]))
                     .sum();
                 d[i * dim + j] = (f64::from(d[i * dim + j]) + dot * scale) as f32;
             }
@@ -260,7 +204,7 @@ fn integer(m: &Matrix, w: &mut Wave) -> Result<(), Trap> {
         for lane in 0..LANES {
             for e in 0..per {
                 let byte = w.vgpr[usize::from(first) + e / 4][lane] >> (8 * (e % 4));
-                out[lane % row.dim * row.k + depth(row, row.a, lane / row.dim, e)] = i32::from(byte as i8);
+                out[depth(row, row.a, lane / row.dim, e) * row.dim + lane % row.dim] = i32::from(byte as i8);
             }
         }
         out
@@ -268,9 +212,16 @@ fn integer(m: &Matrix, w: &mut Wave) -> Result<(), Trap> {
     let (a, b) = (unpack(m.a), unpack(m.b));
     let registers = row.dim * row.dim / LANES;
     let mut d = vec![[0u32; LANES]; registers];
-    for_each_result(row, 0, |lane, r, i, j| {
-        let dot = (0..row.k).fold(0i32, |sum, s| sum.wrapping_add(a[i * row.k + s] * b[j * row.k + s]));
-        d[r][lane] = dot.wrapping_add(c_value(w, m.c, r, lane) as i32) as u32;
+    for_each_row(row, 0, |lane, r, i| {
+        for j in 0..row.dim {
+            let c = match m.c {
+                Src::Vgpr(n) => w.vgpr[usize::from(n) + r][lane + j],
+                constant => w.scalar(constant, false) as u32,
+            };
+            d[r][lane + j] = (0..row.k)
+                .fold(c as i32, |sum, s| sum.wrapping_add(a[s * row.dim + i] * b[s * row.dim + j]))
+                as u32;
+        }
     });
     let first: &mut [Lanes] = &mut w.vgpr[usize::from(m.dst)..][..registers];
     first.copy_from_slice(&d);

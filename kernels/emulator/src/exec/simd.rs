@@ -1,21 +1,59 @@
-//! The two loops that need the host's fused multiply-add to be fast, with a portable form of each.
+//! The loops that need the host's vector instructions to be fast, with a portable form of each.
 
 use crate::isa::{LANES, Lanes};
+use crate::small_float::{SmallFloat, Special};
 
-/// `v_fma_f32` over a wave: one rounding.
-pub(crate) fn fma32(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("fma") {
-        // SAFETY: the function needs nothing but the feature, which was just found.
-        return unsafe { fma32_x86(a, b, c, d) };
-    }
-    fma32_lanes(a, b, c, d);
+/// Defines a function that runs `$body` compiled for the best vector instructions of the host.
+macro_rules! vectorised {
+    ($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) => $body:ident) => {
+        $(#[$doc])*
+        pub(crate) fn $name($($arg: $ty),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+                fn avx512($($arg: $ty),*) {
+                    $body($($arg),*);
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($arg: $ty),*) {
+                    $body($($arg),*);
+                }
+                match level() {
+                    // SAFETY: the functions need nothing but the features, which `level` found.
+                    2 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: as above.
+                    1 => return unsafe { avx2($($arg),*) },
+                    _ => {}
+                }
+            }
+            $body($($arg),*);
+        }
+    };
 }
 
+/// 2: AVX-512, 1: AVX2 and FMA, 0: neither.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn fma32_x86(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) {
-    fma32_lanes(a, b, c, d);
+#[inline(always)]
+fn level() -> u8 {
+    use std::arch::is_x86_feature_detected as has;
+    if has!("avx512f")
+        && has!("avx512bw")
+        && has!("avx512dq")
+        && has!("avx512vl")
+        && has!("avx2")
+        && has!("fma")
+    {
+        2
+    } else if has!("avx2") && has!("fma") {
+        1
+    } else {
+        0
+    }
+}
+
+vectorised! {
+    /// `v_fma_f32` over a wave: one rounding.
+    fn fma32(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) => fma32_lanes
 }
 
 #[inline(always)]
@@ -25,72 +63,119 @@ fn fma32_lanes(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) {
     }
 }
 
-/// `d[i][j] += Σ_k a[i][k] · b[k][j]` for one `dim` × `dim` tile, k ascending, one fused multiply-add a step.
-///
-/// `a` is `dim` × `k` and `b` is `k` × `dim`, row by row; `dim` is 4, 16 or 32.
-pub(crate) fn tile_f32(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if dim >= 16 {
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: as above.
-            return unsafe { tile_avx512(dim, k, a, b, d) };
-        }
-        if std::arch::is_x86_feature_detected!("fma") {
-            // SAFETY: as above.
-            return unsafe { tile_avx2(dim, k, a, b, d) };
-        }
-    }
-    for i in 0..dim {
-        for j in 0..dim {
-            let mut sum = d[i * dim + j];
-            for s in 0..k {
-                sum = a[i * k + s].mul_add(b[s * dim + j], sum);
-            }
-            d[i * dim + j] = sum;
-        }
-    }
+vectorised! {
+    /// `d[i][j] += Σ_k a[k][i] · b[k][j]` for one `dim` × `dim` tile, k ascending, one fused multiply-add a step.
+    ///
+    /// `a` and `b` are `k` rows of `dim`, `d` is `dim` rows of `dim`; `dim` is 4, 16 or 32.
+    fn tile_f32(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) => tile_lanes
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx2,fma")]
-fn tile_avx512(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    tile_lanes::<8>(dim, k, a, b, d);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn tile_avx2(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    tile_lanes::<4>(dim, k, a, b, d);
-}
-
-/// `ROWS` rows by 16 columns at a time stay in registers.
 #[inline(always)]
-fn tile_lanes<const ROWS: usize>(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    for i in (0..dim).step_by(ROWS) {
-        for j in (0..dim).step_by(16) {
-            let mut sum = [[0f32; 16]; ROWS];
-            for r in 0..ROWS {
-                sum[r].copy_from_slice(&d[(i + r) * dim + j..][..16]);
-            }
-            for s in 0..k {
-                let row: &[f32; 16] = b[s * dim + j..][..16].try_into().expect("16 columns");
-                for r in 0..ROWS {
-                    let x = a[(i + r) * k + s];
-                    for c in 0..16 {
-                        sum[r][c] = x.mul_add(row[c], sum[r][c]);
-                    }
-                }
-            }
-            for r in 0..ROWS {
-                d[(i + r) * dim + j..][..16].copy_from_slice(&sum[r]);
+fn tile_lanes(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
+    match dim {
+        32 => tile_rows::<32>(k, a, b, d),
+        16 => tile_rows::<16>(k, a, b, d),
+        _ => tile_rows::<4>(k, a, b, d),
+    }
+}
+
+/// Up to 8 rows by 16 columns at a time stay in registers.
+#[inline(always)]
+fn tile_rows<const DIM: usize>(k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
+    if DIM == 4 {
+        return tile::<4, 4, 4>(0, 0, k, a, b, d);
+    }
+    for i in (0..DIM).step_by(8) {
+        for j in (0..DIM).step_by(16) {
+            tile::<DIM, 8, 16>(i, j, k, a, b, d);
+        }
+    }
+}
+
+#[inline(always)]
+fn tile<const DIM: usize, const ROWS: usize, const COLUMNS: usize>(
+    i: usize,
+    j: usize,
+    k: usize,
+    a: &[f32],
+    b: &[f32],
+    d: &mut [f32],
+) {
+    let mut sum = [[0f32; COLUMNS]; ROWS];
+    for r in 0..ROWS {
+        sum[r].copy_from_slice(&d[(i + r) * DIM + j..][..COLUMNS]);
+    }
+    for (a, b) in a[..k * DIM].chunks_exact(DIM).zip(b[..k * DIM].chunks_exact(DIM)) {
+        let (a, b) = (&a[i..][..ROWS], &b[j..][..COLUMNS]);
+        for r in 0..ROWS {
+            for c in 0..COLUMNS {
+                sum[r][c] = a[r].mul_add(b[c], sum[r][c]);
             }
         }
+    }
+    for r in 0..ROWS {
+        d[(i + r) * DIM + j..][..COLUMNS].copy_from_slice(&sum[r]);
+    }
+}
+
+/// Decodes one small float a lane, without branches.
+pub(crate) struct Decoder {
+    format: SmallFloat,
+    /// Magnitudes above this are NaN, this one itself is infinite.
+    infinite: u32,
+    nan_above: u32,
+    /// Negative zero is NaN.
+    fnuz: bool,
+    /// Value of a subnormal's last place.
+    unit: f32,
+}
+
+impl Decoder {
+    pub(crate) fn new(format: SmallFloat) -> Self {
+        let (infinite, nan_above) = match format.special {
+            Special::Ieee => (format.max_pattern() + 1, format.max_pattern() + 1),
+            Special::NanOnly => (u32::MAX, format.max_pattern()),
+            Special::Fnuz | Special::Finite => (u32::MAX, u32::MAX),
+        };
+        let unit = 2f64.powi(1 - format.bias - format.mantissa_bits as i32) as f32;
+        Self { format, infinite, nan_above, fnuz: format.special == Special::Fnuz, unit }
+    }
+
+    /// The values of the fields that begin at bit `shift` of each word.
+    pub(crate) fn run(&self, words: &Lanes, shift: u32, out: &mut [f32; LANES]) {
+        decode(self, words, shift, out);
+    }
+}
+
+vectorised! {
+    fn decode(decoder: &Decoder, words: &Lanes, shift: u32, out: &mut [f32; LANES]) => decode_lanes
+}
+
+#[inline(always)]
+fn decode_lanes(decoder: &Decoder, words: &Lanes, shift: u32, out: &mut [f32; LANES]) {
+    let SmallFloat { mantissa_bits, bias, .. } = decoder.format;
+    let top = decoder.format.bits() - 1;
+    let (mask, up, rebias) = ((1u32 << top) - 1, 23 - mantissa_bits, ((127 - bias) as u32) << 23);
+    for (out, &word) in out.iter_mut().zip(words) {
+        let pattern = word >> shift;
+        let (magnitude, sign) = (pattern & mask, pattern >> top & 1);
+        let normal = (magnitude << up).wrapping_add(rebias);
+        let subnormal = (magnitude as i32 as f32 * decoder.unit).to_bits();
+        let finite = if magnitude >> mantissa_bits == 0 { subnormal } else { normal };
+        let bits = if magnitude == decoder.infinite { 0x7f80_0000 } else { finite };
+        let bits = if magnitude > decoder.nan_above || (decoder.fnuz && sign == 1 && magnitude == 0) {
+            0x7fc0_0000
+        } else {
+            bits
+        };
+        *out = f32::from_bits(bits | sign << 31);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::small_float::{BF16, E2M1, E2M3, E3M2, E4M3, E4M3_FNUZ, E5M2, E5M2_FNUZ, F16};
 
     #[test]
     fn a_tile_is_the_sum_of_products_for_every_size() {
@@ -101,7 +186,7 @@ mod tests {
             tile_f32(dim, k, &a, &b, &mut d);
             for i in 0..dim {
                 for j in 0..dim {
-                    let dot: f32 = (0..k).map(|s| a[i * k + s] * b[s * dim + j]).sum();
+                    let dot: f32 = (0..k).map(|s| a[s * dim + i] * b[s * dim + j]).sum();
                     assert_eq!(d[i * dim + j], (i * dim + j) as f32 + dot);
                 }
             }
@@ -115,5 +200,25 @@ mod tests {
         let mut d = [0; LANES];
         fma32(&a, &a, &c, &mut d);
         assert_eq!(d, [2f32.powi(-24).to_bits(); LANES]);
+    }
+
+    #[test]
+    fn every_pattern_of_every_format_decodes_as_the_plain_decoder_says() {
+        for format in [F16, BF16, E4M3, E5M2, E4M3_FNUZ, E5M2_FNUZ, E2M3, E3M2, E2M1] {
+            let decoder = Decoder::new(format);
+            for first in (0..1u32 << format.bits()).step_by(LANES) {
+                let shift = 32 - format.bits();
+                let words = std::array::from_fn(|i| (first + i as u32) << shift | 0x5);
+                let mut out = [0.0; LANES];
+                decoder.run(&words, shift, &mut out);
+                for (i, &out) in out.iter().enumerate() {
+                    let want = format.decode((first + i as u32) & ((1 << format.bits()) - 1));
+                    assert!(
+                        out.to_bits() == want.to_bits() || out.is_nan() && want.is_nan(),
+                        "{format:?} {first} {i}"
+                    );
+                }
+            }
+        }
     }
 }

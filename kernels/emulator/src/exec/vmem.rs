@@ -174,12 +174,20 @@ fn buffer(op: &Mem, w: &Wave, bytes: u8, out: &mut Places) -> Result<(), Trap> {
 }
 
 /// Reads a lane's bytes; what lies outside a buffer's range reads as 0.
-fn fetch(place: Place, bytes: u8, lane: usize, w: &Wave, env: &mut Env<'_>) -> Result<[u32; 4], Trap> {
+#[inline(always)]
+fn fetch<'a>(
+    place: Place,
+    bytes: u8,
+    lane: usize,
+    w: &Wave,
+    env: &mut Env<'a>,
+    near: &mut Near<'a>,
+) -> Result<[u32; 4], Trap> {
     let mut out = [0; 4];
     match place {
         Place::Inactive => {}
-        Place::Global(address) => read_global(env.bus, address, bytes, &mut out, lane)?,
-        Place::Partial(address, inside) => read_global(env.bus, address, inside, &mut out, lane)?,
+        Place::Global(address) => read_global(near, address, bytes, &mut out, lane)?,
+        Place::Partial(address, inside) => read_global(near, address, inside, &mut out, lane)?,
         Place::Shared(address) => env.lds.load(w.id, address, bytes, &mut out)?,
         Place::Private(address) => {
             for i in 0..u32::from(bytes).div_ceil(4) {
@@ -194,11 +202,42 @@ fn lane_trap(lane: usize) -> impl Fn(Trap) -> Trap {
     move |what| format!("lane {lane}: {what}").into_boxed_str()
 }
 
-fn read_global(bus: &Bus<'_>, address: u64, bytes: u8, out: &mut [u32; 4], lane: usize) -> Result<(), Trap> {
+/// The buffer that the last lane hit: the next one mostly hits it too.
+struct Near<'a> {
+    bus: &'a Bus<'a>,
+    region: Option<&'a Region>,
+}
+
+impl<'a> Near<'a> {
+    fn new(env: &Env<'a>) -> Self {
+        Self { bus: env.bus, region: None }
+    }
+
+    #[inline(always)]
+    fn find(&mut self, address: u64, bytes: u8, lane: usize) -> Result<(&'a Region, u64), Trap> {
+        if let Some(region) = self.region
+            && let Some(at) = region.contains(address, u64::from(bytes))
+        {
+            return Ok((region, at));
+        }
+        let (region, at) = self.bus.find(address, u64::from(bytes)).map_err(lane_trap(lane))?;
+        self.region = Some(region);
+        Ok((region, at))
+    }
+}
+
+#[inline(always)]
+fn read_global(
+    near: &mut Near<'_>,
+    address: u64,
+    bytes: u8,
+    out: &mut [u32; 4],
+    lane: usize,
+) -> Result<(), Trap> {
     if bytes == 0 {
         return Ok(());
     }
-    let (region, at) = bus.find(address, u64::from(bytes)).map_err(lane_trap(lane))?;
+    let (region, at) = near.find(address, bytes, lane)?;
     if bytes < 4 {
         out[0] = region.load_part(at, bytes);
     } else {
@@ -230,11 +269,12 @@ fn scratch_word(w: &Wave, lane: usize, address: u32, bytes: u8) -> Result<u32, T
 
 fn load(dst: u16, access: Access, places: &Places, w: &mut Wave, env: &mut Env<'_>) -> Result<(), Trap> {
     let registers = usize::from(access.bytes).div_ceil(4);
+    let mut near = Near::new(env);
     for (lane, &place) in places.iter().enumerate() {
         if place == Place::Inactive {
             continue;
         }
-        let value = fetch(place, access.bytes, lane, w, env)?;
+        let value = fetch(place, access.bytes, lane, w, env, &mut near)?;
         for (r, &value) in value.iter().enumerate().take(registers) {
             let cell = &mut w.vgpr[usize::from(dst) + r][lane];
             *cell = loaded(access, *cell, value);
@@ -244,12 +284,13 @@ fn load(dst: u16, access: Access, places: &Places, w: &mut Wave, env: &mut Env<'
 }
 
 fn store(data: u16, access: Access, places: &Places, w: &mut Wave, env: &mut Env<'_>) -> Result<(), Trap> {
+    let mut near = Near::new(env);
     for (lane, &place) in places.iter().enumerate() {
         let value = stored(w, data, access, lane);
         match place {
             Place::Inactive => {}
-            Place::Global(address) => write_global(env.bus, address, access.bytes, &value, lane)?,
-            Place::Partial(address, inside) => write_global(env.bus, address, inside, &value, lane)?,
+            Place::Global(address) => write_global(&mut near, address, access.bytes, &value, lane)?,
+            Place::Partial(address, inside) => write_global(&mut near, address, inside, &value, lane)?,
             Place::Shared(address) => env.lds.store(w.id, address, access.bytes, &value)?,
             Place::Private(address) => {
                 let part = access.bytes.min(4);
@@ -265,11 +306,17 @@ fn store(data: u16, access: Access, places: &Places, w: &mut Wave, env: &mut Env
     Ok(())
 }
 
-fn write_global(bus: &Bus<'_>, address: u64, bytes: u8, value: &[u32; 4], lane: usize) -> Result<(), Trap> {
+fn write_global(
+    near: &mut Near<'_>,
+    address: u64,
+    bytes: u8,
+    value: &[u32; 4],
+    lane: usize,
+) -> Result<(), Trap> {
     if bytes == 0 {
         return Ok(());
     }
-    let (region, at) = bus.find(address, u64::from(bytes)).map_err(lane_trap(lane))?;
+    let (region, at) = near.find(address, bytes, lane)?;
     region.check_writable()?;
     if bytes < 4 {
         region.store_part(at, value[0], bytes);
@@ -293,11 +340,12 @@ fn load_lds(
     let size = access.bytes.max(4);
     let base = w.s32(M0).wrapping_add_signed(op.offset);
     let mut parts = Vec::with_capacity(LANES);
+    let mut near = Near::new(env);
     for (lane, &place) in places.iter().enumerate() {
         if place == Place::Inactive {
             continue;
         }
-        let mut value = fetch(place, access.bytes, lane, w, env)?;
+        let mut value = fetch(place, access.bytes, lane, w, env, &mut near)?;
         value[0] = loaded(access, 0, value[0]);
         parts.push((base + lane as u32 * u32::from(size), (value, size)));
     }

@@ -70,6 +70,11 @@ impl Lds {
     ) -> Result<(), Trap> {
         self.check(address, u32::from(bytes))?;
         self.touch(wave, address, bytes, false);
+        if address % 4 == 0 && bytes >= 4 {
+            let words = usize::from(bytes / 4);
+            out[..words].copy_from_slice(&self.words[(address / 4) as usize..][..words]);
+            return Ok(());
+        }
         for (i, out) in out.iter_mut().enumerate().take(usize::from(bytes).div_ceil(4)) {
             *out = self.word(address + 4 * i as u32);
         }

@@ -45,7 +45,13 @@ impl Kind {
     /// Byte of the fragment, within all 64 lanes', where byte `b` of a lane lies: parts that one transfer moves.
     fn place(self, arch: &str, lane: usize, b: usize) -> usize {
         let bytes = self.fragment(arch).1;
-        let width = if arch == "gfx942" { bytes } else if bytes % 16 == 0 { 16 } else { 12 };
+        let width = if arch == "gfx942" {
+            bytes
+        } else if bytes % 16 == 0 {
+            16
+        } else {
+            12
+        };
         b / width * 64 * width + lane * width + b % width
     }
 }
@@ -110,8 +116,13 @@ pub(crate) fn problem(kind: Kind, arch: &str, blocks: [u32; 2], steps: usize) ->
         }
     }
     let d = memory.alloc("d", want.len() * 2, 0xff);
-    let mut args: Vec<Arg> =
-        vec![addresses[0].into(), addresses[1].into(), d.into(), (rows[1] as u32).into(), (steps as u32).into()];
+    let mut args: Vec<Arg> = vec![
+        addresses[0].into(),
+        addresses[1].into(),
+        d.into(),
+        (rows[1] as u32).into(),
+        (steps as u32).into(),
+    ];
     if kind == Kind::Mxfp6 {
         args.extend(scales.iter().map(|s| Arg::from(memory.alloc_from("scales", &s[..].bytes()))));
     }
