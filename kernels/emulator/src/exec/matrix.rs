@@ -101,9 +101,19 @@ fn dense(row: &MatrixRow, element: Element, w: &Wave, first: u16, arch: Arch, bl
     for_each_element(w, first, element, arch, per, |e, values| {
         for g in 0..groups {
             let lane = dim * (block + row.blocks * g);
-            out[depth(row, element, g, e) * dim..][..dim].copy_from_slice(&values[lane..][..dim]);
+            copy_row(dim, &mut out[depth(row, element, g, e) * dim..], &values[lane..]);
         }
     });
+}
+
+/// Copies `dim` values, a number that the compiler knows in the common cases.
+#[inline(always)]
+fn copy_row(dim: usize, to: &mut [f32], from: &[f32]) {
+    match dim {
+        16 => to[..16].copy_from_slice(&from[..16]),
+        32 => to[..32].copy_from_slice(&from[..32]),
+        _ => to[..dim].copy_from_slice(&from[..dim]),
+    }
 }
 
 /// Calls `f(e, values)` with element `e` of every lane, for `count` elements packed little-endian from register `first`.
@@ -123,6 +133,8 @@ fn for_each_element(
         let (word, shift) = (usize::from(first) + e * bits / 32, e * bits % 32);
         let words = &w.vgpr[word];
         match &decoder {
+            // Half of an f32: nothing to compute.
+            _ if element == Element::Bf16 => values = words.map(|x| f32::from_bits(x >> shift << 16)),
             Some(decoder) if shift + bits > 32 => {
                 // A 6-bit element that straddles two registers.
                 let next = &w.vgpr[word + 1];

@@ -63,58 +63,91 @@ fn fma32_lanes(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) {
     }
 }
 
-vectorised! {
-    /// `d[i][j] += Σ_k a[k][i] · b[k][j]` for one `dim` × `dim` tile, k ascending, one fused multiply-add a step.
-    ///
-    /// `a` and `b` are `k` rows of `dim`, `d` is `dim` rows of `dim`; `dim` is 4, 16 or 32.
-    fn tile_f32(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) => tile_lanes
-}
-
-#[inline(always)]
-fn tile_lanes(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    match dim {
-        32 => tile_rows::<32>(k, a, b, d),
-        16 => tile_rows::<16>(k, a, b, d),
-        _ => tile_rows::<4>(k, a, b, d),
-    }
-}
-
-/// Up to 8 rows by 16 columns at a time stay in registers.
-#[inline(always)]
-fn tile_rows<const DIM: usize>(k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
-    if DIM == 4 {
-        return tile::<4, 4, 4>(0, 0, k, a, b, d);
-    }
-    for i in (0..DIM).step_by(8) {
-        for j in (0..DIM).step_by(16) {
-            tile::<DIM, 8, 16>(i, j, k, a, b, d);
+/// `d[i][j] += Σ_k a[k][i] · b[k][j]` for one `dim` × `dim` tile, k ascending, one fused multiply-add a step.
+///
+/// `a` and `b` are `k` rows of `dim`, `d` is `dim` rows of `dim`; `dim` is 4, 16 or 32.
+pub(crate) fn tile_f32(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
+    assert!(a.len() == k * dim && b.len() == k * dim && d.len() == dim * dim);
+    #[cfg(target_arch = "x86_64")]
+    if dim % 16 == 0 {
+        match level() {
+            // SAFETY: `level` found the features; the sizes were checked above.
+            2 => return unsafe { x86::tile_avx512(dim, a, b, d) },
+            // SAFETY: as above.
+            1 => return unsafe { x86::tile_avx2(dim, a, b, d) },
+            _ => {}
         }
     }
-}
-
-#[inline(always)]
-fn tile<const DIM: usize, const ROWS: usize, const COLUMNS: usize>(
-    i: usize,
-    j: usize,
-    k: usize,
-    a: &[f32],
-    b: &[f32],
-    d: &mut [f32],
-) {
-    let mut sum = [[0f32; COLUMNS]; ROWS];
-    for r in 0..ROWS {
-        sum[r].copy_from_slice(&d[(i + r) * DIM + j..][..COLUMNS]);
-    }
-    for (a, b) in a[..k * DIM].chunks_exact(DIM).zip(b[..k * DIM].chunks_exact(DIM)) {
-        let (a, b) = (&a[i..][..ROWS], &b[j..][..COLUMNS]);
-        for r in 0..ROWS {
-            for c in 0..COLUMNS {
-                sum[r][c] = a[r].mul_add(b[c], sum[r][c]);
+    for (a, b) in a.chunks_exact(dim).zip(b.chunks_exact(dim)) {
+        for (d, &a) in d.chunks_exact_mut(dim).zip(a) {
+            for (d, &b) in d.iter_mut().zip(b) {
+                *d = a.mul_add(b, *d);
             }
         }
     }
-    for r in 0..ROWS {
-        d[(i + r) * DIM + j..][..COLUMNS].copy_from_slice(&sum[r]);
+}
+
+/// The tile with the accumulators held in registers, which the compiler does not find by itself.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// 16 × 16 accumulators at a time. `dim` is a multiple of 16; a, b and d hold whole rows.
+    ///
+    /// # Safety
+    /// The host has AVX-512F, and `d` has `dim` rows of `dim`.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn tile_avx512(dim: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
+        for i in (0..dim).step_by(16) {
+            for j in (0..dim).step_by(16) {
+                let mut sum = [_mm512_setzero_ps(); 16];
+                for (r, sum) in sum.iter_mut().enumerate() {
+                    // SAFETY: 16 elements from row i + r, column j lie in d, as i and j are at most dim - 16.
+                    *sum = unsafe { _mm512_loadu_ps(d.as_ptr().add((i + r) * dim + j)) };
+                }
+                for (a, b) in a.chunks_exact(dim).zip(b.chunks_exact(dim)) {
+                    let a: &[f32; 16] = a[i..i + 16].try_into().expect("16 rows");
+                    // SAFETY: 16 elements from column j lie in this row of b.
+                    let b = unsafe { _mm512_loadu_ps(b.as_ptr().add(j)) };
+                    for r in 0..16 {
+                        sum[r] = _mm512_fmadd_ps(_mm512_set1_ps(a[r]), b, sum[r]);
+                    }
+                }
+                for (r, &sum) in sum.iter().enumerate() {
+                    // SAFETY: as at the load.
+                    unsafe { _mm512_storeu_ps(d.as_mut_ptr().add((i + r) * dim + j), sum) };
+                }
+            }
+        }
+    }
+
+    /// 8 × 8 accumulators at a time.
+    ///
+    /// # Safety
+    /// The host has AVX2 and FMA, and `d` has `dim` rows of `dim`.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn tile_avx2(dim: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
+        for i in (0..dim).step_by(8) {
+            for j in (0..dim).step_by(8) {
+                let mut sum = [_mm256_setzero_ps(); 8];
+                for (r, sum) in sum.iter_mut().enumerate() {
+                    // SAFETY: 8 elements from row i + r, column j lie in d, as i and j are at most dim - 8.
+                    *sum = unsafe { _mm256_loadu_ps(d.as_ptr().add((i + r) * dim + j)) };
+                }
+                for (a, b) in a.chunks_exact(dim).zip(b.chunks_exact(dim)) {
+                    let a: &[f32; 8] = a[i..i + 8].try_into().expect("8 rows");
+                    // SAFETY: 8 elements from column j lie in this row of b.
+                    let b = unsafe { _mm256_loadu_ps(b.as_ptr().add(j)) };
+                    for r in 0..8 {
+                        sum[r] = _mm256_fmadd_ps(_mm256_set1_ps(a[r]), b, sum[r]);
+                    }
+                }
+                for (r, &sum) in sum.iter().enumerate() {
+                    // SAFETY: as at the load.
+                    unsafe { _mm256_storeu_ps(d.as_mut_ptr().add((i + r) * dim + j), sum) };
+                }
+            }
+        }
     }
 }
 
@@ -184,6 +217,16 @@ mod tests {
             let b: Vec<f32> = (0..dim * k).map(|i| (i * 5 % 13) as f32 - 6.0).collect();
             let mut d: Vec<f32> = (0..dim * dim).map(|i| i as f32).collect();
             tile_f32(dim, k, &a, &b, &mut d);
+            #[cfg(target_arch = "x86_64")]
+            if dim >= 16
+                && std::arch::is_x86_feature_detected!("avx2")
+                && std::arch::is_x86_feature_detected!("fma")
+            {
+                let mut again: Vec<f32> = (0..dim * dim).map(|i| i as f32).collect();
+                // SAFETY: the features were just found, and the sizes are those of the tile.
+                unsafe { x86::tile_avx2(dim, &a, &b, &mut again) };
+                assert_eq!(again, d);
+            }
             for i in 0..dim {
                 for j in 0..dim {
                     let dot: f32 = (0..k).map(|s| a[s * dim + i] * b[s * dim + j]).sum();

@@ -52,15 +52,21 @@ impl Lds {
         Self { words: vec![poison; words], watch }
     }
 
+    #[inline(always)]
     fn check(&self, address: u32, bytes: u32) -> Result<(), Trap> {
-        let have = 4 * self.words.len() as u64;
-        if u64::from(address) + u64::from(bytes) <= have {
+        if u64::from(address) + u64::from(bytes) <= 4 * self.words.len() as u64 {
             return Ok(());
         }
+        self.outside(address, bytes)
+    }
+
+    #[cold]
+    fn outside(&self, address: u32, bytes: u32) -> Result<(), Trap> {
+        let have = 4 * self.words.len();
         trap!("{bytes} bytes at LDS address {address:#x}, where the workgroup has {have} bytes")
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(
         &mut self,
         wave: u32,
@@ -71,8 +77,11 @@ impl Lds {
         self.check(address, u32::from(bytes))?;
         self.touch(wave, address, bytes, false);
         if address % 4 == 0 && bytes >= 4 {
-            let words = usize::from(bytes / 4);
-            out[..words].copy_from_slice(&self.words[(address / 4) as usize..][..words]);
+            // By word: a call of memmove for so few costs more.
+            let words = &self.words[(address / 4) as usize..][..usize::from(bytes / 4)];
+            for (out, &word) in out.iter_mut().zip(words) {
+                *out = word;
+            }
             return Ok(());
         }
         for (i, out) in out.iter_mut().enumerate().take(usize::from(bytes).div_ceil(4)) {
@@ -84,13 +93,15 @@ impl Lds {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(&mut self, wave: u32, address: u32, bytes: u8, data: &[u32; 4]) -> Result<(), Trap> {
         self.check(address, u32::from(bytes))?;
         self.touch(wave, address, bytes, true);
         if address % 4 == 0 && bytes >= 4 {
-            let at = (address / 4) as usize;
-            self.words[at..][..usize::from(bytes / 4)].copy_from_slice(&data[..usize::from(bytes / 4)]);
+            let words = &mut self.words[(address / 4) as usize..][..usize::from(bytes / 4)];
+            for (word, &data) in words.iter_mut().zip(data) {
+                *word = data;
+            }
         } else {
             for i in 0..u32::from(bytes) {
                 let byte = data[i as usize / 4] >> (8 * (i % 4)) & 0xff;
@@ -139,10 +150,10 @@ impl Lds {
     }
 
     /// Records an access that takes no data, as that of a transfer still under way.
+    #[inline(always)]
     pub(crate) fn touch(&mut self, wave: u32, address: u32, bytes: u8, write: bool) {
-        let Some(watch) = &mut self.watch else { return };
-        for at in address / 4..=(address + u32::from(bytes) - 1) / 4 {
-            watch.touch(wave, at, write);
+        if let Some(watch) = &mut self.watch {
+            watch.touch_all(wave, address, bytes, write);
         }
     }
 
@@ -153,6 +164,12 @@ impl Lds {
 }
 
 impl Watch {
+    fn touch_all(&mut self, wave: u32, address: u32, bytes: u8, write: bool) {
+        for at in address / 4..=(address + u32::from(bytes) - 1) / 4 {
+            self.touch(wave, at, write);
+        }
+    }
+
     fn touch(&mut self, wave: u32, at: u32, write: bool) {
         let Some(cell) = self.cells.get_mut(at as usize) else { return };
         if cell.epoch != self.epoch {
