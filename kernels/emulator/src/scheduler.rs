@@ -8,7 +8,8 @@ use crate::exec::scalar::{self, Flow};
 use crate::exec::vmem::{self, Env};
 use crate::exec::wave::{Mode, Pending, State, Wave};
 use crate::exec::{lds, matrix, vector};
-use crate::isa::{LANES, Op};
+use crate::isa::types::T;
+use crate::isa::{AGPR, LANES, Op};
 use crate::launch::{Dma, Grid, Options, Order};
 use crate::memory::Bus;
 use crate::memory::lds::{Lds, Race};
@@ -195,13 +196,39 @@ impl Group<'_> {
     fn turn(&mut self, w: &mut Wave, length: u64) -> Result<(), Error> {
         for _ in 0..length {
             let at = w.pc;
-            match self.step(w) {
+            let went_on = self.step(w);
+            if self.setup.options.trace == Some((self.linear, w.id)) {
+                self.trace(w, at);
+            }
+            match went_on {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(what) => return Err(self.fault(w, at, &what)),
             }
         }
         Ok(())
+    }
+
+    /// Prints an instruction that has run, with its result in the first active lane.
+    fn trace(&self, w: &Wave, at: usize) {
+        let Some(inst) = self.setup.code.insts.get(at) else { return };
+        let lane = w.first_lane();
+        let vector = |n: u16| match n {
+            0..AGPR => format!("v{n}={:08x}", w.vgpr[usize::from(n)][lane]),
+            _ => format!("a{}={:08x}", n - AGPR, w.vgpr[usize::from(n)][lane]),
+        };
+        let result = match &inst.op {
+            Op::Vector(v) if matches!(v.ty.dst, T::Mask) => format!("mask={:016x}", w.s64(v.sdst)),
+            Op::Vector(v) => vector(v.dst),
+            Op::Matrix(m) => vector(m.dst),
+            Op::Lds(op) => vector(op.dst),
+            Op::Memory(op) => vector(op.dst),
+            Op::ScalarMemory(op) => format!("s{}={:08x}", op.data, w.s32(op.data)),
+            Op::Scalar(op) => op.destination().map_or(String::new(), |s| format!("s{s}={:08x}", w.s32(s))),
+            Op::Undecodable(_) => String::new(),
+        };
+        let pc = self.setup.code.text - self.setup.code.image.base + u64::from(inst.offset);
+        eprintln!("{pc:6x} {:32} {result:20} exec={:016x} scc={}", inst.mnemonic(), w.exec, u8::from(w.scc));
     }
 
     fn fault(&self, w: &Wave, at: usize, what: &str) -> Error {
@@ -235,9 +262,6 @@ impl Group<'_> {
         w.executed += 1;
         if w.executed > setup.options.limit {
             return trap!("the wave has run {} instructions and is taken to hang", setup.options.limit);
-        }
-        if setup.options.trace == Some((self.linear, w.id)) {
-            eprintln!("{:6x} {} exec={:016x} scc={}", inst.offset, inst.mnemonic(), w.exec, u8::from(w.scc));
         }
         if setup.options.dma == Dma::Random && !w.pending.is_empty() {
             self.land_some(w)?;

@@ -103,6 +103,24 @@ pub(crate) enum ScalarOp {
     IndexOff,
 }
 
+impl ScalarOp {
+    /// The scalar register written, for traces.
+    pub(crate) fn destination(&self) -> Option<u8> {
+        match *self {
+            Self::Two { dst, .. }
+            | Self::One { dst, .. }
+            | Self::Cmov { dst, .. }
+            | Self::Exec { dst, .. }
+            | Self::BitSet { dst, .. }
+            | Self::GetPc { dst }
+            | Self::SwapPc { dst, .. }
+            | Self::Call { dst, .. }
+            | Self::GetReg { dst, .. } => Some(dst),
+            _ => None,
+        }
+    }
+}
+
 /// When a branch is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {

@@ -25,7 +25,7 @@ pub(crate) const fn fma_row(opcode: u16, name: &'static str) -> Row {
 
 /// The rows, by opcode.
 pub(crate) const VOP2: &[Row] = &[
-    special!(0x00, "v_cndmask_b32", F32 <- (F32, F32, Mask) Special::Cndmask),
+    special!(0x00, "v_cndmask_b32", B32 <- (B32, B32, Mask) Special::Cndmask),
     row!(0x01, "v_add_f32", F32 <- (a: F32, b: F32) a + b),
     row!(0x02, "v_sub_f32", F32 <- (a: F32, b: F32) a - b),
     row!(0x03, "v_subrev_f32", F32 <- (a: F32, b: F32) b - a),
