@@ -6,7 +6,9 @@
 
 use std::process::ExitCode;
 
-use tilewright_emulator::{BF16, CodeObject, Dma, E2M1, E4M3, E4M3_FNUZ, Grid, Memory, Options, Order, SmallFloat};
+use tilewright_emulator::{
+    BF16, CodeObject, Dma, E2M1, E4M3, E4M3_FNUZ, Grid, Memory, Options, Order, SmallFloat,
+};
 
 const M: usize = 50;
 const N: usize = 512;
@@ -34,19 +36,22 @@ fn run(path: &str) -> Result<String, String> {
     let stem = std::path::Path::new(path).file_stem().and_then(|s| s.to_str()).ok_or("no file name")?;
     let (tm, tn) = stem.rsplit('_').next().and_then(|t| t.split_once('x')).ok_or("no tile in the name")?;
     let tile = [tm, tn].map(|t| t.parse::<usize>().unwrap_or(0));
-    if tile.contains(&0) || N % tile[1] != 0 {
+    if tile.contains(&0) || !N.is_multiple_of(tile[1]) {
         return Err(format!("tile {tile:?} does not divide N = {N}"));
     }
     let fp4 = stem.starts_with("f4gemm");
     let problem = if fp4 { Problem::fp4() } else { Problem::fp8(code.arch().name() == "gfx942") };
     let mut lines = Vec::new();
-    for (dma, order) in [(Dma::Late, Order::Forward), (Dma::Early, Order::Reverse), (Dma::Random, Order::Random)] {
+    for (dma, order) in
+        [(Dma::Late, Order::Forward), (Dma::Early, Order::Reverse), (Dma::Random, Order::Random)]
+    {
         let mut memory = Memory::new();
         let (segment, d) = if fp4 { problem.fp4_args(&mut memory) } else { problem.fp8_args(&mut memory) };
         let grid = [N / tile[1], M.div_ceil(tile[0]), 1].map(|x| x as u32);
         let grid = Grid { grid, block: [256, 1, 1], dynamic_lds: 0 };
         let options = Options { dma, order, seed: 1, ..Options::default() };
-        let report = code.launch_packed(&kernel, &memory, grid, &segment, &options).map_err(|e| e.to_string())?;
+        let report =
+            code.launch_packed(&kernel, &memory, grid, &segment, &options).map_err(|e| e.to_string())?;
         let got = memory.read(d, 2 * M * N)?;
         let mut worst = 0f64;
         let mut differ = 0;

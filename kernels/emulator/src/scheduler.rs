@@ -335,7 +335,7 @@ impl Group<'_> {
 
     /// With one chance in eight, one of the transfers under way lands.
     fn land_some(&mut self, w: &mut Wave) -> Result<(), Trap> {
-        if self.rng.next() % 8 != 0 {
+        if !self.rng.next().is_multiple_of(8) {
             return Ok(());
         }
         let pick = self.rng.below(w.pending.len());

@@ -81,8 +81,8 @@ fn integers_of_32_bits_agree() {
                 x % y,
                 sx.wrapping_div(sy) as u32,
                 sx.wrapping_rem(sy) as u32,
-                (u64::from(x) * u64::from(y) >> 32) as u32,
-                (i64::from(sx) * i64::from(sy) >> 32) as u32,
+                ((u64::from(x) * u64::from(y)) >> 32) as u32,
+                ((i64::from(sx) * i64::from(sy)) >> 32) as u32,
                 x.leading_zeros(),
                 x.trailing_zeros(),
                 x.count_ones(),
@@ -201,11 +201,7 @@ fn floats_of_32_bits_agree_subnormals_and_division_included() {
                 (7, x.round_ties_even()),
                 (8, (-x).trunc()),
                 (9, if x.is_nan() || y.is_nan() { o[9] } else { sorted[1] }),
-                (
-                    10,
-                    (f64::from(x) * 2f64.powi((i % 64 % 40) as i32 - 20 + (i / 64 * 64 % 40) as i32 * 0))
-                        as f32,
-                ),
+                (10, (f64::from(x) * 2f64.powi((i % 40) as i32 - 20)) as f32),
                 (12, mantissa),
                 (13, exponent),
                 (
@@ -222,10 +218,9 @@ fn floats_of_32_bits_agree_subnormals_and_division_included() {
             for (k, want) in want {
                 // Which zero min and max of two zeros give is not said in C.
                 let loose = matches!(k, 4 | 5) && x == 0.0 && y == 0.0;
-                let expected = if k == 10 { ldexp_index(x, i) } else { want };
                 assert!(
-                    same(f64::from(o[k]), f64::from(expected)) || loose && o[k] == expected,
-                    "operation {k} of {x:e}, {y:e}: {:e}, not {expected:e}",
+                    same(f64::from(o[k]), f64::from(want)) || loose && o[k] == want,
+                    "operation {k} of {x:e}, {y:e}: {:e}, not {want:e}",
                     o[k]
                 );
             }
@@ -238,10 +233,6 @@ fn floats_of_32_bits_agree_subnormals_and_division_included() {
             }
         }
     }
-}
-
-fn ldexp_index(x: f32, i: usize) -> f32 {
-    (f64::from(x) * 2f64.powi((i % 40) as i32 - 20)) as f32
 }
 
 fn frexp(x: f32) -> (f32, f32) {

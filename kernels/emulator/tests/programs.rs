@@ -23,6 +23,7 @@ struct State {
 }
 
 type Effect = Box<dyn Fn(&mut State)>;
+type Value = Box<dyn Fn(&State) -> u32>;
 
 struct Generator {
     r: Random,
@@ -64,7 +65,10 @@ fn write(state: &mut State, d: usize, f: impl Fn(&State, usize) -> u32) {
     }
 }
 
-const VECTOR2: [(&str, fn(u32, u32) -> u32); 18] = [
+/// A mnemonic and what it computes.
+type Named<F> = (&'static str, F);
+
+const VECTOR2: [Named<fn(u32, u32) -> u32>; 18] = [
     ("v_add_u32", |a, b| a.wrapping_add(b)),
     ("v_sub_u32", |a, b| a.wrapping_sub(b)),
     ("v_subrev_u32", |a, b| b.wrapping_sub(a)),
@@ -85,7 +89,7 @@ const VECTOR2: [(&str, fn(u32, u32) -> u32); 18] = [
     ("v_mul_lo_u16", |a, b| (a as u16).wrapping_mul(b as u16).into()),
 ];
 
-const VECTOR3: [(&str, fn(u32, u32, u32) -> u32); 18] = [
+const VECTOR3: [Named<fn(u32, u32, u32) -> u32>; 18] = [
     ("v_add3_u32", |a, b, c| a.wrapping_add(b).wrapping_add(c)),
     ("v_lshl_add_u32", |a, b, c| a.wrapping_shl(b).wrapping_add(c)),
     ("v_add_lshl_u32", |a, b, c| a.wrapping_add(b).wrapping_shl(c)),
@@ -94,7 +98,9 @@ const VECTOR3: [(&str, fn(u32, u32, u32) -> u32); 18] = [
     ("v_or3_b32", |a, b, c| a | b | c),
     ("v_xad_u32", |a, b, c| (a ^ b).wrapping_add(c)),
     ("v_bfi_b32", |a, b, c| (a & b) | (!a & c)),
-    ("v_bfe_u32", |a, b, c| (0..c & 31).filter(|i| (b & 31) + i < 32).map(|i| (a >> ((b & 31) + i) & 1) << i).sum()),
+    ("v_bfe_u32", |a, b, c| {
+        (0..c & 31).filter(|i| (b & 31) + i < 32).map(|i| (a >> ((b & 31) + i) & 1) << i).sum()
+    }),
     ("v_alignbit_b32", |a, b, c| ((u64::from(a) * (1 << 32) + u64::from(b)) >> (c % 32)) as u32),
     ("v_alignbyte_b32", |a, b, c| ((u64::from(a) * (1 << 32) + u64::from(b)) >> (8 * (c % 4))) as u32),
     ("v_mad_u32_u24", |a, b, c| (a % (1 << 24)).wrapping_mul(b % (1 << 24)).wrapping_add(c)),
@@ -111,14 +117,20 @@ const VECTOR3: [(&str, fn(u32, u32, u32) -> u32); 18] = [
         let bytes = [b.to_le_bytes(), a.to_le_bytes()].concat();
         u32::from_le_bytes(c.to_le_bytes().map(|s| match s {
             0..=7 => bytes[usize::from(s)],
-            8..=11 => if bytes[usize::from(2 * (s - 8) + 1)] >= 128 { 255 } else { 0 },
+            8..=11 => {
+                if bytes[usize::from(2 * (s - 8) + 1)] >= 128 {
+                    255
+                } else {
+                    0
+                }
+            }
             12 => 0,
             _ => 255,
         }))
     }),
 ];
 
-const VECTOR1: [(&str, fn(u32) -> u32); 8] = [
+const VECTOR1: [Named<fn(u32) -> u32>; 8] = [
     ("v_not_b32", |a| !a),
     ("v_bfrev_b32", u32::reverse_bits),
     ("v_ffbh_u32", |a| if a == 0 { u32::MAX } else { a.leading_zeros() }),
@@ -129,7 +141,7 @@ const VECTOR1: [(&str, fn(u32) -> u32); 8] = [
     ("v_mov_b32", |a| a),
 ];
 
-const COMPARE: [(&str, fn(u32, u32) -> bool); 8] = [
+const COMPARE: [Named<fn(u32, u32) -> bool>; 8] = [
     ("v_cmp_lt_u32", |a, b| a < b),
     ("v_cmp_ge_u32", |a, b| a >= b),
     ("v_cmp_eq_u32", |a, b| a == b),
@@ -167,7 +179,7 @@ const SCALAR2: [(&str, Scalar2); 18] = [
         (d as u32, Some(d != 0))
     }),
     ("s_mul_i32", |a, b, _| (a.wrapping_mul(b), None)),
-    ("s_mul_hi_u32", |a, b, _| ((u64::from(a) * u64::from(b) >> 32) as u32, None)),
+    ("s_mul_hi_u32", |a, b, _| (((u64::from(a) * u64::from(b)) >> 32) as u32, None)),
     ("s_cselect_b32", |a, b, c| (if c { a } else { b }, None)),
     ("s_lshl2_add_u32", |a, b, _| {
         let sum = u64::from(a) * 4 + u64::from(b);
@@ -176,7 +188,7 @@ const SCALAR2: [(&str, Scalar2); 18] = [
     ("s_pack_lh_b32_b16", |a, b, _| (a % 65536 + b / 65536 * 65536, None)),
 ];
 
-const SCALAR1: [(&str, fn(u32) -> (u32, Option<bool>)); 6] = [
+const SCALAR1: [Named<fn(u32) -> (u32, Option<bool>)>; 6] = [
     ("s_mov_b32", |a| (a, None)),
     ("s_not_b32", |a| (!a, Some(!a != 0))),
     ("s_brev_b32", |a| (a.reverse_bits(), None)),
@@ -202,7 +214,7 @@ impl Generator {
         }
     }
 
-    fn scalar_source(&mut self) -> (String, Box<dyn Fn(&State) -> u32>) {
+    fn scalar_source(&mut self) -> (String, Value) {
         if self.r.below(4) == 0 {
             let literal = self.r.u32();
             return (format!("{literal:#x}"), Box::new(move |_| literal));
@@ -221,9 +233,13 @@ impl Generator {
             }
             3..=5 => {
                 // At most one scalar among the sources.
-                let ((name, f), a, b, c) = (self.pick(&VECTOR3), self.source(), self.variable(), self.variable());
+                let ((name, f), a, b, c) =
+                    (self.pick(&VECTOR3), self.source(), self.variable(), self.variable());
                 let text = format!("{name} v{}, {}, v{}, v{}", 8 + d, a.text(), 8 + b, 8 + c);
-                (text, Box::new(move |s| write(s, d, |s, lane| f(a.get(s, lane), s.v[b][lane], s.v[c][lane]))))
+                (
+                    text,
+                    Box::new(move |s| write(s, d, |s, lane| f(a.get(s, lane), s.v[b][lane], s.v[c][lane]))),
+                )
             }
             6 => {
                 let ((name, f), a) = (self.pick(&VECTOR1), self.source());
@@ -255,7 +271,13 @@ impl Generator {
             12 => self.dpp(d),
             13 => {
                 let (name, f) = self.pick(&SCALAR2);
-                let (a, b) = ({ let n = self.variable(); (format!("s{}", 16 + n), n) }, self.scalar_source());
+                let (a, b) = (
+                    {
+                        let n = self.variable();
+                        (format!("s{}", 16 + n), n)
+                    },
+                    self.scalar_source(),
+                );
                 let text = format!("{name} s{}, {}, {}", 16 + d, a.0, b.0);
                 let effect = move |s: &mut State| {
                     let (value, scc) = f(s.s[a.1], (b.1)(s), s.scc);
@@ -273,7 +295,10 @@ impl Generator {
                 }
                 1 => {
                     let (a, b) = (self.variable(), self.variable());
-                    (format!("s_cmp_gt_i32 s{}, s{}", 16 + a, 16 + b), Box::new(move |s| s.scc = s.s[a] as i32 > s.s[b] as i32))
+                    (
+                        format!("s_cmp_gt_i32 s{}, s{}", 16 + a, 16 + b),
+                        Box::new(move |s| s.scc = s.s[a] as i32 > s.s[b] as i32),
+                    )
                 }
                 2 => {
                     let a = self.variable();
@@ -300,10 +325,13 @@ impl Generator {
         let effect = move |s: &mut State| {
             let old = s.clone();
             let wide = |lane: usize| {
-                let (a, b, c) = (i64::from(old.v[a][lane]), i64::from(old.v[b][lane]), (old.vcc >> lane & 1) as i64);
+                let (a, b, c) =
+                    (i64::from(old.v[a][lane]), i64::from(old.v[b][lane]), (old.vcc >> lane & 1) as i64);
                 if subtract { a - b - c } else { a + b + c }
             };
-            s.vcc = (0..64).filter(|&l| old.exec >> l & 1 == 1 && !(0..1 << 32).contains(&wide(l))).fold(0, |m, l| m | 1 << l);
+            s.vcc = (0..64)
+                .filter(|&l| old.exec >> l & 1 == 1 && !(0..1 << 32).contains(&wide(l)))
+                .fold(0, |m, l| m | 1 << l);
             write(s, d, |_, lane| wide(lane) as u32);
         };
         (text, Box::new(effect))
@@ -323,7 +351,10 @@ impl Generator {
         };
         let text = format!(
             "v_cvt_f32_i32 v4, v{}\n  v_cvt_f32_i32 v5, v{}\n  v_cvt_f32_i32 v6, v{}\n  {operation}\n  v_mov_b32 v{}, v4",
-            8 + a, 8 + b, 8 + c, 8 + d
+            8 + a,
+            8 + b,
+            8 + c,
+            8 + d
         );
         let effect = move |s: &mut State| {
             write(s, d, |s, lane| {
@@ -354,7 +385,12 @@ impl Generator {
         let first = if sign { format!("sext(v{})", 8 + a) } else { format!("v{}", 8 + a) };
         let text = format!(
             "{name}_sdwa v{}, {first}, v{} dst_sel:{} dst_unused:{} src0_sel:{} src1_sel:{}",
-            8 + d, 8 + b, names[sd], ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"][unused], names[sa], names[sb]
+            8 + d,
+            8 + b,
+            names[sd],
+            ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"][unused],
+            names[sa],
+            names[sb]
         );
         let part = |x: u32, sel: usize| {
             if sel < 4 { (u32::from(x.to_le_bytes()[sel]), 8) } else { (x >> (16 * (sel - 4)) & 0xffff, 16) }
@@ -397,7 +433,9 @@ impl Generator {
         let bound = if zero { " bound_ctrl:0" } else { "" };
         let text = format!(
             "{name}_dpp v{}, v{}, v{} {control} row_mask:{rows:#x} bank_mask:{banks:#x}{bound}",
-            8 + d, 8 + a, 8 + b
+            8 + d,
+            8 + a,
+            8 + b
         );
         let effect = move |s: &mut State| {
             let old = s.clone();
@@ -442,7 +480,10 @@ fn assembly(arch: &str, programs: &[Vec<String>]) -> String {
         let scalars = (0..VARIABLES).map(|n| format!("s{}", 16 + n)).chain(extra.map(String::from));
         text += "  v_mov_b32 v3, 0\n";
         for (n, s) in scalars.enumerate() {
-            text += &format!("  v_mov_b32 v2, {s}\n  global_store_dword v3, v2, s[6:7] offset:{}\n", 2048 + 4 * n);
+            text += &format!(
+                "  v_mov_b32 v2, {s}\n  global_store_dword v3, v2, s[6:7] offset:{}\n",
+                2048 + 4 * n
+            );
         }
         text += &format!("  s_endpgm\n.size p{i}, .-p{i}\n.rodata\n.p2align 6\n.amdhsa_kernel p{i}\n");
         text += "  .amdhsa_next_free_vgpr 16\n  .amdhsa_next_free_sgpr 32\n  .amdhsa_accum_offset 16\n";
@@ -456,7 +497,8 @@ fn random_programs_agree_with_a_second_evaluation() {
     let mut generator = Generator { r: Random(2026) };
     let programs: Vec<Vec<(String, Effect)>> =
         (0..PROGRAMS).map(|_| (0..LENGTH).map(|_| generator.instruction()).collect()).collect();
-    let texts: Vec<Vec<String>> = programs.iter().map(|p| p.iter().map(|(text, _)| text.clone()).collect()).collect();
+    let texts: Vec<Vec<String>> =
+        programs.iter().map(|p| p.iter().map(|(text, _)| text.clone()).collect()).collect();
     let code = object("programs", "gfx942", "assembler", &assembly("gfx942", &texts));
     for (i, program) in programs.iter().enumerate() {
         let mut r = Random(i as u64);
@@ -473,7 +515,8 @@ fn random_programs_agree_with_a_second_evaluation() {
         input.extend(&state.s);
         let (pi, po) = (memory.alloc_from("in", &input.bytes()), memory.alloc("out", 2048 + 64, 0));
         let segment = [pi, po].bytes();
-        code.launch_packed(&format!("p{i}"), &memory, Grid::linear(1, 64), &segment, &Options::default()).unwrap();
+        code.launch_packed(&format!("p{i}"), &memory, Grid::linear(1, 64), &segment, &Options::default())
+            .unwrap();
         for (_, effect) in program {
             effect(&mut state);
         }
@@ -484,7 +527,8 @@ fn random_programs_agree_with_a_second_evaluation() {
         }
         assert_eq!(got[512..520], state.s[..], "scalars of program {i}:\n{}", listing());
         let halves = |x: u64| [x as u32, (x >> 32) as u32];
-        let flags = [vec![u32::from(state.scc)], halves(state.vcc).to_vec(), halves(state.exec).to_vec()].concat();
+        let flags =
+            [vec![u32::from(state.scc)], halves(state.vcc).to_vec(), halves(state.exec).to_vec()].concat();
         assert_eq!(got[520..525], flags[..], "SCC, VCC, EXEC of program {i}:\n{}", listing());
     }
 }

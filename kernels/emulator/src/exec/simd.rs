@@ -69,7 +69,7 @@ fn fma32_lanes(a: &Lanes, b: &Lanes, c: &Lanes, d: &mut Lanes) {
 pub(crate) fn tile_f32(dim: usize, k: usize, a: &[f32], b: &[f32], d: &mut [f32]) {
     assert!(a.len() == k * dim && b.len() == k * dim && d.len() == dim * dim);
     #[cfg(target_arch = "x86_64")]
-    if dim % 16 == 0 {
+    if dim.is_multiple_of(16) {
         match level() {
             // SAFETY: `level` found the features; the sizes were checked above.
             2 => return unsafe { x86::tile_avx512(dim, a, b, d) },

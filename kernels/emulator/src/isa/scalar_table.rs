@@ -256,9 +256,9 @@ pub(crate) const SOP2: &[Row2] = &[
     r2(0x2a, "s_absdiff_i32", false, false, |a, b, _| {
         nz32(u64::from(s(a).wrapping_sub(s(b)).unsigned_abs()))
     }),
-    r2(0x2c, "s_mul_hi_u32", false, false, |a, b, _| (a * b >> 32, None)),
+    r2(0x2c, "s_mul_hi_u32", false, false, |a, b, _| ((a * b) >> 32, None)),
     r2(0x2d, "s_mul_hi_i32", false, false, |a, b, _| {
-        (u64::from((i64::from(s(a)) * i64::from(s(b)) >> 32) as u32), None)
+        (u64::from(((i64::from(s(a)) * i64::from(s(b))) >> 32) as u32), None)
     }),
     r2(0x2e, "s_lshl1_add_u32", false, false, |a, b, _| shift_add(a, b, 1)),
     r2(0x2f, "s_lshl2_add_u32", false, false, |a, b, _| shift_add(a, b, 2)),
@@ -302,12 +302,15 @@ pub(crate) const SOP1: &[Row1] = &[
     r1(0x17, "s_sext_i32_i16", false, false, |a| (u64::from(i32::from(a as i16) as u32), None)),
     r1(0x30, "s_abs_i32", false, false, |a| nz32(u64::from(s(a).unsigned_abs()))),
     r1(0x37, "s_bitreplicate_b64_b32", false, true, |a| {
-        ((0..32).fold(0, |x, i| x | (a >> i & 1) * 3 << (2 * i)), None)
+        ((0..32).fold(0, |x, i| x | ((a >> i & 1) * 3) << (2 * i)), None)
     }),
 ];
 
+/// A row of [`EXEC_OPS`].
+pub(crate) type ExecRow = (u16, &'static str, fn(u64, u64) -> u64, bool);
+
 /// EXEC from the source and the old EXEC, by SOP1 opcode; true if the destination gets the result.
-pub(crate) const EXEC_OPS: &[(u16, &str, fn(u64, u64) -> u64, bool)] = &[
+pub(crate) const EXEC_OPS: &[ExecRow] = &[
     (0x20, "s_and_saveexec_b64", |a, e| a & e, false),
     (0x21, "s_or_saveexec_b64", |a, e| a | e, false),
     (0x22, "s_xor_saveexec_b64", |a, e| a ^ e, false),

@@ -1,5 +1,11 @@
 //! VOPC: comparisons to a lane mask, in VCC or an SGPR pair; `v_cmpx` writes EXEC as well.
 
+#![allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::double_comparisons,
+    reason = "with NaN, `nlt` is not `ge` and `lg` is not `!=`; that is what these instructions are for"
+)]
+
 use super::Run;
 use super::types::*;
 use crate::exec::float;

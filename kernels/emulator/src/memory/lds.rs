@@ -76,7 +76,7 @@ impl Lds {
     ) -> Result<(), Trap> {
         self.check(address, u32::from(bytes))?;
         self.touch(wave, address, bytes, false);
-        if address % 4 == 0 && bytes >= 4 {
+        if address.is_multiple_of(4) && bytes >= 4 {
             // By word: a call of memmove for so few costs more.
             let words = &self.words[(address / 4) as usize..][..usize::from(bytes / 4)];
             for (out, &word) in out.iter_mut().zip(words) {
@@ -97,7 +97,7 @@ impl Lds {
     pub(crate) fn store(&mut self, wave: u32, address: u32, bytes: u8, data: &[u32; 4]) -> Result<(), Trap> {
         self.check(address, u32::from(bytes))?;
         self.touch(wave, address, bytes, true);
-        if address % 4 == 0 && bytes >= 4 {
+        if address.is_multiple_of(4) && bytes >= 4 {
             let words = &mut self.words[(address / 4) as usize..][..usize::from(bytes / 4)];
             for (word, &data) in words.iter_mut().zip(data) {
                 *word = data;
@@ -117,7 +117,7 @@ impl Lds {
     pub(crate) fn update(&mut self, address: u32, wide: bool, f: impl Fn(u64) -> u64) -> Result<u64, Trap> {
         let bytes = if wide { 8 } else { 4 };
         self.check(address, bytes)?;
-        if address % bytes != 0 {
+        if !address.is_multiple_of(bytes) {
             return trap!("an LDS atomic at address {address:#x}, which is not a multiple of {bytes}");
         }
         let at = (address / 4) as usize;

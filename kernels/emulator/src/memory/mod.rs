@@ -178,7 +178,7 @@ impl Region {
 
     #[inline]
     pub(crate) fn store32(&self, at: u64, value: u32) {
-        if at % 4 == 0 {
+        if at.is_multiple_of(4) {
             self.words[(at / 4) as usize].store(value, Relaxed);
         } else {
             for i in 0..4 {
@@ -203,7 +203,7 @@ impl Region {
 
     /// Read-modify-write of an aligned word; returns the old value.
     pub(crate) fn update32(&self, at: u64, f: impl Fn(u32) -> u32) -> Result<u32, Trap> {
-        if at % 4 != 0 {
+        if !at.is_multiple_of(4) {
             return trap!("an atomic at an address that is not a multiple of 4");
         }
         let word = &self.words[(at / 4) as usize];
@@ -213,7 +213,7 @@ impl Region {
     /// Read-modify-write of two words. Another wave's 64-bit atomic on the same place waits meanwhile.
     pub(crate) fn update64(&self, at: u64, f: impl Fn(u64) -> u64) -> Result<u64, Trap> {
         static WIDE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        if at % 8 != 0 {
+        if !at.is_multiple_of(8) {
             return trap!("a 64-bit atomic at an address that is not a multiple of 8");
         }
         let _one_at_a_time = WIDE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -253,7 +253,7 @@ mod tests {
         let mut memory = Memory::new();
         let a = memory.alloc("a", 10, 0xee);
         let b = memory.alloc_from("b", &[1, 2, 3]);
-        assert!(a % 4096 == 0 && b - a > GUARD);
+        assert!(a.is_multiple_of(4096) && b - a > GUARD);
         assert_eq!(memory.read(b, 3), Ok(vec![1, 2, 3]));
         assert_eq!(memory.read(a + 8, 2), Ok(vec![0xee; 2]));
         assert!(memory.read(a + 8, 4).unwrap_err().contains("2 bytes past buffer `a`"));

@@ -47,7 +47,7 @@ impl Kind {
         let bytes = self.fragment(arch).1;
         let width = if arch == "gfx942" {
             bytes
-        } else if bytes % 16 == 0 {
+        } else if bytes.is_multiple_of(16) {
             16
         } else {
             12
