@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Trap, trap};
 use crate::exec::scalar::{self, Flow};
 use crate::exec::vmem::{self, Env};
 use crate::exec::wave::{Mode, Pending, State, Wave};
-use crate::exec::{lds, matrix, vector};
+use crate::exec::{lds, matrix, smem, vector};
 use crate::isa::types::T;
 use crate::isa::{AGPR, LANES, Op};
 use crate::launch::{Dma, Grid, Options, Order};
@@ -281,7 +281,7 @@ impl Group<'_> {
             Op::Matrix(op) => matrix::run(op, w, arch, &mut self.tiles)?,
             Op::Lds(op) => lds::run(op, w, &mut self.env())?,
             Op::Memory(op) => vmem::run(op, w, &mut self.env())?,
-            Op::ScalarMemory(op) => vmem::scalar(op, w, &self.env())?,
+            Op::ScalarMemory(op) => smem::run(op, w, &self.env())?,
             Op::Undecodable(what) => return trap!("{what}"),
         }
         Ok(true)

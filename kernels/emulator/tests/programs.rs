@@ -3,6 +3,8 @@
 //! The generator emits an instruction's text together with a closure that does to a model state what the instruction
 //! set document says. The closures share nothing with the emulator.
 
+#![allow(clippy::type_complexity, reason = "a table of mnemonics and functions is what it is")]
+
 mod support;
 
 use support::{Bytes, Random, object, read};

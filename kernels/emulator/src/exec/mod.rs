@@ -7,6 +7,7 @@ pub(crate) mod lds;
 pub(crate) mod matrix;
 pub(crate) mod scalar;
 pub(crate) mod simd;
+pub(crate) mod smem;
 mod special;
 pub(crate) mod vector;
 pub(crate) mod vmem;

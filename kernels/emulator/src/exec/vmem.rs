@@ -1,4 +1,4 @@
-//! Vector and scalar memory instructions.
+//! Vector memory instructions.
 //!
 //! A load has its result in the registers at once, so a missing wait for registers cannot be seen here; data on its way
 //! to LDS may land as late as its wait, see [`crate::Dma`].
@@ -7,7 +7,7 @@ use super::lds::{loaded, stored};
 use super::wave::{Pending, Wave};
 use crate::error::{Trap, trap};
 use crate::isa::LANES;
-use crate::isa::memory_table::{Access, Atomic, Mem, MemKind, Smem, SmemKind, Space};
+use crate::isa::memory_table::{Access, Atomic, Mem, MemKind, Space};
 use crate::isa::operand::{M0, PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::memory::lds::{Lds, bank_cycles};
 use crate::memory::{Bus, Region, atomic};
@@ -124,14 +124,14 @@ fn places(op: &Mem, w: &Wave, bytes: u8) -> Result<Places, Trap> {
 }
 
 /// A buffer descriptor (V#) as far as linear buffers use it.
-struct Descriptor {
-    base: u64,
-    stride: u32,
-    records: u32,
+pub(super) struct Descriptor {
+    pub(super) base: u64,
+    pub(super) stride: u32,
+    pub(super) records: u32,
 }
 
 impl Descriptor {
-    fn read(w: &Wave, first: u8) -> Result<Self, Trap> {
+    pub(super) fn read(w: &Wave, first: u8) -> Result<Self, Trap> {
         let words: [u32; 4] = std::array::from_fn(|i| w.s32(first + i as u8));
         if words[1] >> 31 == 1 {
             return trap!("a swizzled buffer descriptor ({words:08x?}) is not modelled");
@@ -416,7 +416,8 @@ fn both(kind: Atomic, wide: bool, old: u64, data: u64, compare: u64) -> u64 {
     }
 }
 
-fn update_region(
+/// An atomic on a place that is known to lie in the region.
+pub(super) fn update_region(
     region: &Region,
     at: u64,
     kind: Atomic,
@@ -430,57 +431,4 @@ fn update_region(
     } else {
         region.update32(at, |old| atomic::apply32(kind, old, data as u32, compare as u32)).map(u64::from)
     }
-}
-
-/// Runs one scalar memory instruction.
-pub(crate) fn scalar(op: &Smem, w: &mut Wave, env: &Env<'_>) -> Result<(), Trap> {
-    let offset = i64::from(op.offset) + op.soffset.map_or(0, |s| i64::from(w.s32(s)));
-    match op.kind {
-        SmemKind::Cache => {}
-        SmemKind::Time => w.set_s64(op.data, w.executed),
-        SmemKind::Load { dwords } => {
-            let address = w.s64(op.base).wrapping_add_signed(offset) & !3;
-            let (region, at) = env.bus.find(address, 4 * u64::from(dwords))?;
-            for i in 0..dwords {
-                w.set_s32(op.data + i, region.load32(at + 4 * u64::from(i)));
-            }
-        }
-        SmemKind::BufferLoad { dwords } => {
-            let v = Descriptor::read(w, op.base)?;
-            let bytes = u64::from(v.records) * u64::from(v.stride.max(1));
-            for i in 0..dwords {
-                let at = offset as u64 + 4 * u64::from(i);
-                let value = if at + 4 <= bytes {
-                    let (region, at) = env.bus.find(v.base + at, 4)?;
-                    region.load32(at)
-                } else {
-                    0
-                };
-                w.set_s32(op.data + i, value);
-            }
-        }
-        SmemKind::Store { dwords } => {
-            let address = w.s64(op.base).wrapping_add_signed(offset) & !3;
-            let (region, at) = env.bus.find(address, 4 * u64::from(dwords))?;
-            region.check_writable()?;
-            for i in 0..dwords {
-                region.store32(at + 4 * u64::from(i), w.s32(op.data + i));
-            }
-        }
-        SmemKind::Atomic { op: kind, wide, returns } => {
-            let address = w.s64(op.base).wrapping_add_signed(offset);
-            let (region, at) = env.bus.find(address, if wide { 8 } else { 4 })?;
-            let operand = |n: u8| if wide { w.s64(n) } else { u64::from(w.s32(n)) };
-            let data = operand(op.data);
-            let compare =
-                if kind == Atomic::CompareSwap { operand(op.data + if wide { 2 } else { 1 }) } else { 0 };
-            let old = update_region(region, at, kind, wide, data, compare)?;
-            if returns && wide {
-                w.set_s64(op.data, old);
-            } else if returns {
-                w.set_s32(op.data, old as u32);
-            }
-        }
-    }
-    Ok(())
 }
