@@ -1,5 +1,8 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
+mod compile;
+mod explain;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +16,12 @@ pub struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// Compiles tables (.toml) into Rust modules (.rs).
+    Compile(compile::Args),
+    /// Explains why a table picks the kernel it picks.
+    Explain(explain::Args),
+}
 
 impl Cli {
     /// Runs the command. Exit codes: 0 done, 1 a check failed, 2 bad usage or input.
@@ -21,6 +29,9 @@ impl Cli {
     /// # Errors
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {}
+        match self.command {
+            Command::Compile(args) => compile::run(&args),
+            Command::Explain(args) => explain::run(&args),
+        }
     }
 }
