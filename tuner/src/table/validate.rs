@@ -256,7 +256,11 @@ impl<'a> Check<'a> {
                 continue;
             };
             sound = false;
-            self.fault(&format!("{at}.{field}"), message, "measure this row again");
+            let fault = self.located.fault(&format!("{at}.{field}"), message, "measure this row again");
+            // Both ends of an interval may say the same.
+            if self.faults.last() != Some(&fault) {
+                self.faults.push(fault);
+            }
         }
         if sound && !(low <= row.time_ns && row.time_ns <= high) {
             let message = format!("[{low}, {high}] does not hold time_ns = {}", row.time_ns);
