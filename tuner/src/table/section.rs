@@ -122,12 +122,7 @@ impl<'d> Section<'d> {
         match read(value) {
             Ok(value) => Some(value),
             Err(expected) => {
-                self.fault(
-                    key,
-                    line,
-                    format!("expected {expected}"),
-                    format!("this is {}", value.type_str()),
-                );
+                self.wrong(key, line, &expected, value);
                 None
             }
         }
