@@ -112,8 +112,8 @@ pub(crate) fn weight(name: &str, n: u32, k: u32, format: Format, layout: Layout,
         // Four threads and two are both legal for every M, so they are runners-up everywhere.
         let tiled = [threads(&problem, layout, 4), threads(&problem, layout, 2)];
         let made = match m {
-            ..=2 => row(&weight, m, &skinny(&problem, layout, 0), &tiled, &[]),
-            ..=32 => row(
+            1..=2 => row(&weight, m, &skinny(&problem, layout, 0), &tiled, &[]),
+            3..=32 => row(
                 &weight,
                 m,
                 &skinny(&problem, layout, 2),
