@@ -1,6 +1,17 @@
-//! Whole operands in a format.
+//! Whole operands in a format: a matrix is quantised once, row by row, and read back exactly.
+//!
+//! FP8 has one f32 scale for the matrix or for each row, amax / largest element; an element is the value divided by
+//! it. MX has one power of two for each 32 elements along K, by a [`ScaleRule`]; bf16 has none. Every dequantised
+//! element is code value × scale, and both factors are exact in f64, so the reference adds no error of its own.
+//!
+//! Non-finite input stays visible. In FP8 an infinity or NaN becomes a NaN element and does not take part in amax; in
+//! MX it makes its block NaN through the scale; bf16 keeps it as it is.
 
-use crate::format::Format;
+use std::fmt;
+use std::thread;
+
+use crate::format::e8m0::ScaleRule;
+use crate::format::{Format, MX_BLOCK, aiter, e8m0, hadamard, pack};
 use crate::problem::Scaling;
 
 /// A matrix of `rows` × `k` elements in a format: dense row-major codes and their scales.
@@ -20,4 +31,334 @@ pub struct Quantized {
     pub scales: Vec<f32>,
     /// E8M0 scales of an MX format, row-major `rows` × `k/32`; else empty.
     pub block_scales: Vec<u8>,
+    /// How it was made. With `hadamard` its elements are those of the rotated matrix, and only a product with an
+    /// operand that was rotated too means anything.
+    pub options: QuantizeOptions,
 }
+
+/// What may be chosen when a matrix is quantised. The default is the OCP rule without rotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QuantizeOptions {
+    /// How MX scales are chosen; of no effect in other formats.
+    pub rule: ScaleRule,
+    /// Whether every 32 elements along K are rotated first, see [`hadamard`].
+    pub hadamard: bool,
+}
+
+impl Quantized {
+    /// Quantises a row-major `rows` × `k` matrix.
+    ///
+    /// A row (or matrix) of FP8 whose finite elements are all zero has scale 1. A scale never is subnormal: below
+    /// `max · 2^-126` it stays at 2^-126, and precision is lost instead.
+    ///
+    /// # Errors
+    /// If the lengths do not fit, the format does not allow this K or granularity, or the options do not fit the
+    /// format.
+    pub fn quantize(
+        values: &[f32],
+        rows: usize,
+        k: usize,
+        format: Format,
+        scaling: Scaling,
+        options: &QuantizeOptions,
+    ) -> Result<Self, QuantizeError> {
+        if rows.checked_mul(k) != Some(values.len()) {
+            return Err(QuantizeError::Length { rows, k, given: values.len() });
+        }
+        if !k.is_multiple_of(MX_BLOCK) && (format.is_mx() || options.hadamard) {
+            return Err(QuantizeError::PartialBlock { format, k });
+        }
+        if !scaling.fits(format) {
+            return Err(QuantizeError::Scaling { format, scaling });
+        }
+        if !options.rule.fits(format) {
+            return Err(QuantizeError::Rule { format, rule: options.rule });
+        }
+        let blocks = if format.is_mx() { k / MX_BLOCK } else { 0 };
+        let mut made = Quantized {
+            format,
+            scaling,
+            rows,
+            k,
+            codes: vec![0; rows * format.row_bytes(k)],
+            scales: Vec::new(),
+            block_scales: vec![0; rows * blocks],
+            options: *options,
+        };
+        match scaling {
+            Scaling::Tensor => made.scales = vec![tensor_scale(values, format, options)],
+            Scaling::Channel => made.scales = vec![1.0; rows],
+            Scaling::None | Scaling::Block32 => {}
+        }
+        made.fill(values);
+        Ok(made)
+    }
+
+    /// The code of an element.
+    pub fn code(&self, row: usize, k: usize) -> u16 {
+        assert!(k < self.k, "element {k} of a row of {}", self.k);
+        pack::get(self.row_codes(row), self.format, k)
+    }
+
+    /// The scale of an element: 1 in bf16.
+    pub fn scale(&self, row: usize, k: usize) -> f64 {
+        match self.scaling {
+            Scaling::None => 1.0,
+            Scaling::Tensor => f64::from(self.scales[0]),
+            Scaling::Channel => f64::from(self.scales[row]),
+            Scaling::Block32 => e8m0::decode_f64(self.block_scales[row * (self.k / MX_BLOCK) + k / MX_BLOCK]),
+        }
+    }
+
+    /// The dequantised element: code value × scale, exact.
+    pub fn element(&self, row: usize, k: usize) -> f64 {
+        f64::from(self.format.decode(self.code(row, k))) * self.scale(row, k)
+    }
+
+    /// Dequantises a row into `values`, exactly.
+    ///
+    /// # Panics
+    /// If `values` does not hold K elements.
+    pub fn dequantize_row_f64(&self, row: usize, values: &mut [f64]) {
+        assert_eq!(values.len(), self.k, "a row has K elements");
+        let codes = self.row_codes(row);
+        let Some(table) = self.format.table() else {
+            for (value, pair) in values.iter_mut().zip(codes.chunks_exact(2)) {
+                *value = f64::from(Format::Bf16.decode(u16::from_le_bytes([pair[0], pair[1]])));
+            }
+            return;
+        };
+        if !self.format.is_mx() {
+            let scale = self.scale(row, 0);
+            for (value, &code) in values.iter_mut().zip(codes) {
+                *value = f64::from(table[code as usize]) * scale;
+            }
+            return;
+        }
+        let mut unpacked = [0; MX_BLOCK];
+        let packed = codes.chunks_exact(self.format.row_bytes(MX_BLOCK));
+        for (block, (values, packed)) in values.chunks_exact_mut(MX_BLOCK).zip(packed).enumerate() {
+            pack::unpack_block(packed, self.format, &mut unpacked);
+            let scale = self.scale(row, block * MX_BLOCK);
+            for (value, &code) in values.iter_mut().zip(&unpacked) {
+                *value = f64::from(table[code as usize]) * scale;
+            }
+        }
+    }
+
+    /// The packed codes of a row.
+    pub fn row_codes(&self, row: usize) -> &[u8] {
+        let bytes = self.format.row_bytes(self.k);
+        &self.codes[row * bytes..(row + 1) * bytes]
+    }
+
+    /// Bytes of codes and scales together.
+    pub fn storage_bytes(&self) -> usize {
+        self.codes.len() + size_of_val(&self.scales[..]) + self.block_scales.len()
+    }
+
+    /// Encodes all rows, on as many threads as the size is worth.
+    fn fill(&mut self, values: &[f32]) {
+        let (format, scaling, k, options) = (self.format, self.scaling, self.k, self.options);
+        let threads = worth_threads(values.len()).min(self.rows);
+        let share = self.rows.div_ceil(threads.max(1)).max(1);
+        let (row_bytes, row_blocks) = (format.row_bytes(k), self.block_scales.len() / self.rows.max(1));
+        let tensor = if scaling == Scaling::Tensor { self.scales[0] } else { 1.0 };
+        let work = |part: Part<'_>| {
+            let mut scratch = Vec::new();
+            for row in 0..part.values.len() / k {
+                let given = &part.values[row * k..][..k];
+                let given = rotated(given, &options, &mut scratch);
+                let codes = &mut part.codes[row * row_bytes..][..row_bytes];
+                match scaling {
+                    Scaling::None => encode_bf16(given, codes),
+                    Scaling::Tensor => encode_scaled(given, format, tensor, codes),
+                    Scaling::Channel => {
+                        part.scales[row] = scale_of(finite_amax(given), format);
+                        encode_scaled(given, format, part.scales[row], codes);
+                    }
+                    Scaling::Block32 => {
+                        let scales = &mut part.block_scales[row * row_blocks..][..row_blocks];
+                        encode_blocks(given, format, options.rule, codes, scales);
+                    }
+                }
+            }
+        };
+        if k == 0 || self.rows == 0 {
+            return;
+        }
+        let mut parts = Vec::new();
+        let mut rest = Part {
+            values,
+            codes: &mut self.codes,
+            scales: if scaling == Scaling::Channel { &mut self.scales } else { &mut [] },
+            block_scales: &mut self.block_scales,
+        };
+        while !rest.values.is_empty() {
+            let rows = share.min(rest.values.len() / k);
+            let scales = if scaling == Scaling::Channel { rows } else { 0 };
+            let (head, tail) = rest.split([rows * k, rows * row_bytes, scales, rows * row_blocks]);
+            parts.push(head);
+            rest = tail;
+        }
+        let last = parts.pop();
+        thread::scope(|scope| {
+            for part in parts {
+                scope.spawn(|| work(part));
+            }
+            last.into_iter().for_each(work);
+        });
+    }
+}
+
+/// Neighbouring rows of the input with the place for their codes and scales.
+struct Part<'a> {
+    values: &'a [f32],
+    codes: &'a mut [u8],
+    scales: &'a mut [f32],
+    block_scales: &'a mut [u8],
+}
+
+impl<'a> Part<'a> {
+    fn split(self, at: [usize; 4]) -> (Part<'a>, Part<'a>) {
+        let (values, values_left) = self.values.split_at(at[0]);
+        let (codes, codes_left) = self.codes.split_at_mut(at[1]);
+        let (scales, scales_left) = self.scales.split_at_mut(at[2]);
+        let (block_scales, blocks_left) = self.block_scales.split_at_mut(at[3]);
+        (
+            Part { values, codes, scales, block_scales },
+            Part { values: values_left, codes: codes_left, scales: scales_left, block_scales: blocks_left },
+        )
+    }
+}
+
+/// Threads for work over that many elements: one for each 256 Ki, at most one a core.
+pub(crate) fn worth_threads(elements: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    (elements >> 18).clamp(1, cores)
+}
+
+/// A row as it is quantised: rotated into `scratch` where the options say so.
+fn rotated<'a>(row: &'a [f32], options: &QuantizeOptions, scratch: &'a mut Vec<f32>) -> &'a [f32] {
+    if !options.hadamard {
+        return row;
+    }
+    scratch.clear();
+    scratch.extend_from_slice(row);
+    hadamard::rotate_row(scratch, options.rule);
+    scratch
+}
+
+fn tensor_scale(values: &[f32], format: Format, options: &QuantizeOptions) -> f32 {
+    if !options.hadamard {
+        return scale_of(finite_amax(values), format);
+    }
+    let mut amax = 0.0_f32;
+    let mut block = Vec::with_capacity(MX_BLOCK);
+    for given in values.chunks_exact(MX_BLOCK) {
+        amax = amax.max(finite_amax(rotated(given, options, &mut block)));
+    }
+    scale_of(amax, format)
+}
+
+/// The largest finite magnitude, 0 if there is none.
+fn finite_amax(values: &[f32]) -> f32 {
+    let bits = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
+    f32::from_bits(bits.map(|bits| if bits < 0x7f80_0000 { bits } else { 0 }).max().unwrap_or(0))
+}
+
+fn scale_of(amax: f32, format: Format) -> f32 {
+    if amax == 0.0 { 1.0 } else { (amax / format.max()).max(f32::MIN_POSITIVE) }
+}
+
+fn encode_bf16(row: &[f32], codes: &mut [u8]) {
+    for (pair, &value) in codes.chunks_exact_mut(2).zip(row) {
+        pair.copy_from_slice(&Format::Bf16.encode(value).to_le_bytes());
+    }
+}
+
+fn encode_scaled(row: &[f32], format: Format, scale: f32, codes: &mut [u8]) {
+    let codec = format.codec();
+    for (code, &value) in codes.iter_mut().zip(row) {
+        let scaled = if value.is_finite() { value / scale } else { f32::NAN };
+        *code = codec.encode(scaled) as u8;
+    }
+}
+
+fn encode_blocks(row: &[f32], format: Format, rule: ScaleRule, codes: &mut [u8], scales: &mut [u8]) {
+    let codec = format.codec();
+    let packed = codes.chunks_exact_mut(format.row_bytes(MX_BLOCK));
+    for ((values, packed), scale) in row.chunks_exact(MX_BLOCK).zip(packed).zip(scales) {
+        // The order of magnitudes is the order of their bits, with infinity and NaN on top.
+        let amax = values.iter().map(|value| value.to_bits() & 0x7fff_ffff).max().unwrap_or(0);
+        *scale = rule.scale(f32::from_bits(amax), format);
+        if *scale == e8m0::NAN {
+            continue;
+        }
+        let factor = e8m0::reciprocal(*scale);
+        let mut codes = [0; MX_BLOCK];
+        for (code, &value) in codes.iter_mut().zip(values) {
+            *code = match rule {
+                ScaleRule::Ocp => codec.encode(value * factor) as u8,
+                ScaleRule::Aiter => aiter::encode_e2m3(value * factor),
+            };
+        }
+        pack::pack_block(&codes, format, packed);
+    }
+}
+
+/// Why a matrix cannot be quantised as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuantizeError {
+    /// The values are not `rows` × `k`.
+    Length {
+        /// Rows asked for.
+        rows: usize,
+        /// Elements of a row asked for.
+        k: usize,
+        /// Values given.
+        given: usize,
+    },
+    /// K is not a multiple of 32, which an MX format and the rotation need.
+    PartialBlock {
+        /// The format asked for.
+        format: Format,
+        /// Elements of a row.
+        k: usize,
+    },
+    /// The format has no scales of that granularity.
+    Scaling {
+        /// The format asked for.
+        format: Format,
+        /// The granularity asked for.
+        scaling: Scaling,
+    },
+    /// The scale rule is not defined for the format.
+    Rule {
+        /// The format asked for.
+        format: Format,
+        /// The rule asked for.
+        rule: ScaleRule,
+    },
+}
+
+impl fmt::Display for QuantizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QuantizeError::Length { rows, k, given } => {
+                write!(f, "{given} values given for {rows} rows of {k}")
+            }
+            QuantizeError::PartialBlock { format, k } => {
+                write!(f, "K = {k} is not a multiple of {MX_BLOCK}, which {format} or its rotation needs")
+            }
+            QuantizeError::Scaling { format, scaling } => {
+                write!(f, "{format} has no scales of granularity {scaling}")
+            }
+            QuantizeError::Rule { format, rule } => {
+                write!(f, "scale rule {rule:?} is not defined for {format}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for QuantizeError {}
