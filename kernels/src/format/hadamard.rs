@@ -4,11 +4,13 @@
 //! it is its own inverse. Rotating both operands leaves A·Bᵀ as it is, (A·H)·(B·H)ᵀ = A·Bᵀ, and spreads an outlier
 //! over the 32 elements that share its scale (QuaRot, arXiv 2404.00456; AITER's MXFP6 path).
 
+use core::ops::{Add, Sub};
+
 use crate::format::e8m0::ScaleRule;
 use crate::format::{Format, MX_BLOCK, aiter};
 
-/// 1/√32, the nearest f32.
-pub const ORTHONORMAL: f32 = 0.176_776_7;
+/// 1/√32 = 1/(4·√2), the nearest f32.
+pub const ORTHONORMAL: f32 = core::f32::consts::FRAC_1_SQRT_2 / 4.0;
 
 /// Rotates one block in place, in f32.
 pub fn rotate(block: &mut [f32; MX_BLOCK]) {
@@ -44,8 +46,23 @@ pub fn rotate_row(row: &mut [f32], rule: ScaleRule) {
     }
 }
 
+/// Rotates every block of a row in place, in f64.
+///
+/// # Panics
+/// If the row is not whole blocks.
+pub fn rotate_row_f64(row: &mut [f64]) {
+    let (blocks, rest) = row.as_chunks_mut::<MX_BLOCK>();
+    assert!(rest.is_empty(), "a rotation needs whole blocks of {MX_BLOCK}");
+    for block in blocks {
+        butterflies(block);
+        for value in block {
+            *value *= core::f64::consts::FRAC_1_SQRT_2 / 4.0;
+        }
+    }
+}
+
 /// Multiplies with the matrix of ±1: five passes of sums and differences.
-fn butterflies(block: &mut [f32; MX_BLOCK]) {
+fn butterflies<T: Copy + Add<Output = T> + Sub<Output = T>>(block: &mut [T; MX_BLOCK]) {
     let mut half = 1;
     while half < MX_BLOCK {
         for start in (0..MX_BLOCK).step_by(2 * half) {

@@ -5,6 +5,8 @@
 
 pub mod aiter;
 pub mod e8m0;
+#[cfg(feature = "std")]
+pub(crate) mod encode;
 pub mod hadamard;
 pub mod minifloat;
 pub mod pack;
@@ -66,7 +68,7 @@ impl Format {
     /// * Values beyond the largest element, infinity included, saturate to it; so they do in E5M2, although it has
     ///   infinities. Only bf16, which is never scaled, rounds as IEEE 754 does and keeps infinity.
     /// * NaN becomes a NaN of the same sign. FNUZ has but one, 0x80. FP6 and FP4 have none: NaN becomes the largest
-    ///   positive element there, so a quantiser must mark it elsewhere (MX: in the scale).
+    ///   positive element there, as in CUDA's conversions, so a quantiser must mark it elsewhere (MX: in the scale).
     /// * Zero keeps its sign, except in FNUZ, which has no negative zero.
     #[inline]
     pub const fn encode(self, value: f32) -> u16 {

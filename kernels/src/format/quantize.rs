@@ -8,10 +8,9 @@
 //! MX it makes its block NaN through the scale; bf16 keeps it as it is.
 
 use std::fmt;
-use std::thread;
 
 use crate::format::e8m0::ScaleRule;
-use crate::format::{Format, MX_BLOCK, aiter, e8m0, hadamard, pack};
+use crate::format::{Format, MX_BLOCK, e8m0, encode, pack};
 use crate::problem::Scaling;
 
 /// A matrix of `rows` × `k` elements in a format: dense row-major codes and their scales.
@@ -41,7 +40,7 @@ pub struct Quantized {
 pub struct QuantizeOptions {
     /// How MX scales are chosen; of no effect in other formats.
     pub rule: ScaleRule,
-    /// Whether every 32 elements along K are rotated first, see [`hadamard`].
+    /// Whether every 32 elements along K are rotated first, see [`crate::format::hadamard`].
     pub hadamard: bool,
 }
 
@@ -75,22 +74,22 @@ impl Quantized {
             return Err(QuantizeError::Rule { format, rule: options.rule });
         }
         let blocks = if format.is_mx() { k / MX_BLOCK } else { 0 };
+        let scales = match scaling {
+            Scaling::None | Scaling::Block32 => 0,
+            Scaling::Tensor => 1,
+            Scaling::Channel => rows,
+        };
         let mut made = Quantized {
             format,
             scaling,
             rows,
             k,
             codes: vec![0; rows * format.row_bytes(k)],
-            scales: Vec::new(),
+            scales: vec![1.0; scales],
             block_scales: vec![0; rows * blocks],
             options: *options,
         };
-        match scaling {
-            Scaling::Tensor => made.scales = vec![tensor_scale(values, format, options)],
-            Scaling::Channel => made.scales = vec![1.0; rows],
-            Scaling::None | Scaling::Block32 => {}
-        }
-        made.fill(values);
+        encode::fill(&mut made, values);
         Ok(made)
     }
 
@@ -155,155 +154,6 @@ impl Quantized {
     /// Bytes of codes and scales together.
     pub fn storage_bytes(&self) -> usize {
         self.codes.len() + size_of_val(&self.scales[..]) + self.block_scales.len()
-    }
-
-    /// Encodes all rows, on as many threads as the size is worth.
-    fn fill(&mut self, values: &[f32]) {
-        let (format, scaling, k, options) = (self.format, self.scaling, self.k, self.options);
-        let threads = worth_threads(values.len()).min(self.rows);
-        let share = self.rows.div_ceil(threads.max(1)).max(1);
-        let (row_bytes, row_blocks) = (format.row_bytes(k), self.block_scales.len() / self.rows.max(1));
-        let tensor = if scaling == Scaling::Tensor { self.scales[0] } else { 1.0 };
-        let work = |part: Part<'_>| {
-            let mut scratch = Vec::new();
-            for row in 0..part.values.len() / k {
-                let given = &part.values[row * k..][..k];
-                let given = rotated(given, &options, &mut scratch);
-                let codes = &mut part.codes[row * row_bytes..][..row_bytes];
-                match scaling {
-                    Scaling::None => encode_bf16(given, codes),
-                    Scaling::Tensor => encode_scaled(given, format, tensor, codes),
-                    Scaling::Channel => {
-                        part.scales[row] = scale_of(finite_amax(given), format);
-                        encode_scaled(given, format, part.scales[row], codes);
-                    }
-                    Scaling::Block32 => {
-                        let scales = &mut part.block_scales[row * row_blocks..][..row_blocks];
-                        encode_blocks(given, format, options.rule, codes, scales);
-                    }
-                }
-            }
-        };
-        if k == 0 || self.rows == 0 {
-            return;
-        }
-        let mut parts = Vec::new();
-        let mut rest = Part {
-            values,
-            codes: &mut self.codes,
-            scales: if scaling == Scaling::Channel { &mut self.scales } else { &mut [] },
-            block_scales: &mut self.block_scales,
-        };
-        while !rest.values.is_empty() {
-            let rows = share.min(rest.values.len() / k);
-            let scales = if scaling == Scaling::Channel { rows } else { 0 };
-            let (head, tail) = rest.split([rows * k, rows * row_bytes, scales, rows * row_blocks]);
-            parts.push(head);
-            rest = tail;
-        }
-        let last = parts.pop();
-        thread::scope(|scope| {
-            for part in parts {
-                scope.spawn(|| work(part));
-            }
-            last.into_iter().for_each(work);
-        });
-    }
-}
-
-/// Neighbouring rows of the input with the place for their codes and scales.
-struct Part<'a> {
-    values: &'a [f32],
-    codes: &'a mut [u8],
-    scales: &'a mut [f32],
-    block_scales: &'a mut [u8],
-}
-
-impl<'a> Part<'a> {
-    fn split(self, at: [usize; 4]) -> (Part<'a>, Part<'a>) {
-        let (values, values_left) = self.values.split_at(at[0]);
-        let (codes, codes_left) = self.codes.split_at_mut(at[1]);
-        let (scales, scales_left) = self.scales.split_at_mut(at[2]);
-        let (block_scales, blocks_left) = self.block_scales.split_at_mut(at[3]);
-        (
-            Part { values, codes, scales, block_scales },
-            Part { values: values_left, codes: codes_left, scales: scales_left, block_scales: blocks_left },
-        )
-    }
-}
-
-/// Threads for work over that many elements: one for each 256 Ki, at most one a core.
-pub(crate) fn worth_threads(elements: usize) -> usize {
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-    (elements >> 18).clamp(1, cores)
-}
-
-/// A row as it is quantised: rotated into `scratch` where the options say so.
-fn rotated<'a>(row: &'a [f32], options: &QuantizeOptions, scratch: &'a mut Vec<f32>) -> &'a [f32] {
-    if !options.hadamard {
-        return row;
-    }
-    scratch.clear();
-    scratch.extend_from_slice(row);
-    hadamard::rotate_row(scratch, options.rule);
-    scratch
-}
-
-fn tensor_scale(values: &[f32], format: Format, options: &QuantizeOptions) -> f32 {
-    if !options.hadamard {
-        return scale_of(finite_amax(values), format);
-    }
-    let mut amax = 0.0_f32;
-    let mut block = Vec::with_capacity(MX_BLOCK);
-    for given in values.chunks_exact(MX_BLOCK) {
-        amax = amax.max(finite_amax(rotated(given, options, &mut block)));
-    }
-    scale_of(amax, format)
-}
-
-/// The largest finite magnitude, 0 if there is none.
-fn finite_amax(values: &[f32]) -> f32 {
-    let bits = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
-    f32::from_bits(bits.map(|bits| if bits < 0x7f80_0000 { bits } else { 0 }).max().unwrap_or(0))
-}
-
-fn scale_of(amax: f32, format: Format) -> f32 {
-    if amax == 0.0 { 1.0 } else { (amax / format.max()).max(f32::MIN_POSITIVE) }
-}
-
-fn encode_bf16(row: &[f32], codes: &mut [u8]) {
-    for (pair, &value) in codes.chunks_exact_mut(2).zip(row) {
-        pair.copy_from_slice(&Format::Bf16.encode(value).to_le_bytes());
-    }
-}
-
-fn encode_scaled(row: &[f32], format: Format, scale: f32, codes: &mut [u8]) {
-    let codec = format.codec();
-    for (code, &value) in codes.iter_mut().zip(row) {
-        let scaled = if value.is_finite() { value / scale } else { f32::NAN };
-        *code = codec.encode(scaled) as u8;
-    }
-}
-
-fn encode_blocks(row: &[f32], format: Format, rule: ScaleRule, codes: &mut [u8], scales: &mut [u8]) {
-    let codec = format.codec();
-    let packed = codes.chunks_exact_mut(format.row_bytes(MX_BLOCK));
-    for ((values, packed), scale) in row.chunks_exact(MX_BLOCK).zip(packed).zip(scales) {
-        // The order of magnitudes is the order of their bits, with infinity and NaN on top.
-        let amax = values.iter().map(|value| value.to_bits() & 0x7fff_ffff).max().unwrap_or(0);
-        *scale = rule.scale(f32::from_bits(amax), format);
-        if *scale == e8m0::NAN {
-            continue;
-        }
-        let factor = e8m0::reciprocal(*scale);
-        let mut codes = [0; MX_BLOCK];
-        for (code, &value) in codes.iter_mut().zip(values) {
-            *code = match rule {
-                ScaleRule::Ocp => codec.encode(value * factor) as u8,
-                ScaleRule::Aiter => aiter::encode_e2m3(value * factor),
-            };
-        }
-        pack::pack_block(&codes, format, packed);
     }
 }
 
