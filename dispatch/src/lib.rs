@@ -23,6 +23,8 @@ extern crate alloc;
 
 pub mod bind;
 pub mod counters;
+#[cfg(feature = "cpu")]
+pub mod exec;
 pub mod key;
 pub mod lookup;
 mod nearest;

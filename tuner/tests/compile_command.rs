@@ -143,6 +143,22 @@ fn hostile_text_stays_inside_literals_and_comments() {
 }
 
 #[test]
+fn rustfmt_leaves_generated_files_alone_whatever_its_settings() {
+    let (root, file) = tables_crate(&decisions());
+    assert!(tilewright(root.path(), &["compile"]).status.success());
+    for settings in ["max_width=110,use_small_heuristics=Max", "max_width=60,tab_spaces=2"] {
+        for generated in [file.replace(".toml", ".rs"), "tables/src/generated.rs".into()] {
+            let rustfmt = Command::new("rustfmt")
+                .current_dir(root.path())
+                .args(["--edition", "2024", "--check", "--config", settings, &generated])
+                .output();
+            let Ok(output) = rustfmt else { return };
+            assert!(output.status.success(), "{settings}: {}", text(&output.stdout));
+        }
+    }
+}
+
+#[test]
 fn explain_says_which_rung_and_why() {
     let (root, file) = tables_crate(&decisions());
     let explain = |m: &str, n: &str, k: &str| {

@@ -1,6 +1,6 @@
 //! Writing a table as a Rust module.
 //!
-//! The module is data: statics of `tilewright_dispatch`'s types. It is skipped by rustfmt static by static, because
+//! The module is data: statics of `tilewright_dispatch`'s types. It is skipped by rustfmt item by item, because
 //! one row a line is what a diff should show and because another repository's rustfmt settings must not make it stale.
 //! All text that comes from files is escaped to ASCII, in comments too, so no name can end a literal or a comment.
 
