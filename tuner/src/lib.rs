@@ -6,3 +6,4 @@ pub mod diag;
 pub mod files;
 pub mod journal;
 pub mod operands;
+pub mod shapes;

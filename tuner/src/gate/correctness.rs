@@ -107,13 +107,7 @@ fn reference(operands: &Operands, problem: &Problem) -> Reference {
     let sample = if problem.flops() / 2 <= FULL_CHECK {
         Sample::All
     } else {
-        // The edges, where tails are, and columns spread over the rest.
-        let n = operands.n;
-        let step = (n / (SAMPLED_COLUMNS - 4)).max(1);
-        let mut columns: Vec<usize> = (0..n).step_by(step | 1).chain([1, n - 2, n - 1]).filter(|c| *c < n).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        Sample::Columns(columns)
+        Sample::spread(operands.n, SAMPLED_COLUMNS)
     };
     let activation = &operands.activation[..m * operands.k];
     Reference::compute(problem, activation, weight, operands.bias.as_deref(), sample)
