@@ -4,3 +4,7 @@ pub mod bench;
 pub mod cli;
 pub mod diag;
 pub mod files;
+pub mod race;
+pub mod replay;
+pub mod search;
+pub mod stats;
