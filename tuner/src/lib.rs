@@ -6,4 +6,8 @@ pub mod diag;
 pub mod files;
 pub mod journal;
 pub mod operands;
+pub mod race;
+pub mod replay;
+pub mod search;
 pub mod shapes;
+pub mod stats;
