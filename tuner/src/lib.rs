@@ -11,3 +11,4 @@ pub mod replay;
 pub mod search;
 pub mod shapes;
 pub mod stats;
+pub mod table;
