@@ -1,6 +1,9 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
+mod devices;
+mod manual;
 mod replay;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -16,7 +19,11 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Tune(Box<tune::TuneArgs>),
+    Devices(devices::DevicesArgs),
     Replay(replay::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 impl Cli {
@@ -26,7 +33,11 @@ impl Cli {
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Tune(args) => args.run(),
+            Command::Devices(args) => args.run(),
             Command::Replay(args) => replay::run(args),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
         }
     }
 }

@@ -96,6 +96,14 @@ pub struct Plan {
     pub layout: Layout,
 }
 
+impl Plan {
+    /// Reads `activation/weight/layout`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (formats, layout) = text.rsplit_once('/')?;
+        Some(Plan { formats: FormatPair::parse(formats)?, layout: Layout::from_name(layout)? })
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.formats, self.layout)
@@ -149,7 +157,8 @@ impl Field {
         }
         let by_text = candidates.iter().enumerate().map(|(i, c)| (c.to_string(), i)).collect::<HashMap<_, _>>();
         let sentinel = by_text[&default.to_string()];
-        Some(Field { candidates, space: Space::new(groups, positions, prior), sentinel, by_text })
+        let space = Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
+        Some(Field { candidates, space, sentinel, by_text })
     }
 
     /// The candidate of that canonical text.

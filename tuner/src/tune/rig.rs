@@ -284,7 +284,7 @@ impl Rig for ReplayRig {
         }
     }
 
-    fn open(&mut self, _: &Work, _: &[Format]) -> anyhow::Result<()> {
+    fn open(&mut self, _: &Work<'_>, _: &[Format]) -> anyhow::Result<()> {
         Ok(())
     }
 
