@@ -119,6 +119,8 @@ const SKINNY_PARAMS: &[Param] = &[LAYOUTS, PATHS, PREFETCH, SPLIT_K, THREADS, TI
 /// A config's parameters as the CPU code reads them, for both shapes of loop nest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
+    /// Whether it is a config of a skinny family.
+    pub skinny: bool,
     /// Whether weights are decoded into scratch before the dot.
     pub scratch: bool,
     /// Depth of a block along K; 0 means all of it.
@@ -151,6 +153,7 @@ impl Tiling {
         let layout = |stored: u32| Layout::ALL[stored as usize];
         if v.len() == SKINNY_PARAMS.len() {
             Tiling {
+                skinny: true,
                 scratch: false,
                 kc: 0,
                 layout: layout(v[0]),
@@ -165,6 +168,7 @@ impl Tiling {
             }
         } else {
             Tiling {
+                skinny: false,
                 scratch: v[0] == 1,
                 kc: v[1],
                 layout: layout(v[2]),
@@ -188,6 +192,9 @@ fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Re
     let e2m3 = Format::MxFp6E2m3;
     if t.path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
         return Err(Reject::param("path", "the int8 dot is exact only where both operands are E2M3"));
+    }
+    if problem.a.is_mx() && !problem.b.is_mx() {
+        return Err(Reject::problem("block-scaled activations need block-scaled weights"));
     }
     if t.threads > device.units {
         return Err(Reject::param("threads", "more than the device has cores"));
@@ -309,13 +316,19 @@ const fn skinny(name: &'static str, summary: &'static str, formats: &'static [Fo
 
 const FP8: &[Format] = &[Format::Fp8E4m3, Format::Fp8E4m3Fnuz, Format::Fp8E5m2];
 const MXFP6: &[Format] = &[Format::MxFp6E2m3, Format::MxFp6E3m2];
+const MXFP4: &[Format] = &[Format::MxFp4];
+const MXFP8: &[Format] = &[Format::MxFp8];
 
 /// The CPU families, by name.
 pub static FAMILIES: &[&Family] = &[
     &skinny("cpu.skinny_bf16", "M ≤ 32 over bf16 weights", &[Format::Bf16]),
     &skinny("cpu.skinny_fp8", "M ≤ 32 over FP8 weights", FP8),
+    &skinny("cpu.skinny_mxfp4", "M ≤ 32 over MXFP4 weights", MXFP4),
     &skinny("cpu.skinny_mxfp6", "M ≤ 32 over MXFP6 weights", MXFP6),
+    &skinny("cpu.skinny_mxfp8", "M ≤ 32 over MXFP8 weights", MXFP8),
     &tiled("cpu.tiled_bf16", "any M over bf16 weights", &[Format::Bf16]),
     &tiled("cpu.tiled_fp8", "any M over FP8 weights", FP8),
+    &tiled("cpu.tiled_mxfp4", "any M over MXFP4 weights", MXFP4),
     &tiled("cpu.tiled_mxfp6", "any M over MXFP6 weights", MXFP6),
+    &tiled("cpu.tiled_mxfp8", "any M over MXFP8 weights", MXFP8),
 ];
