@@ -89,7 +89,9 @@ fn a_scale_is_the_power_of_two_that_brings_amax_into_the_top_binade() {
         assert_eq!(ScaleRule::Ocp.scale(f32::INFINITY, format), e8m0::NAN);
         assert_eq!(ScaleRule::Ocp.scale(f32::NAN, format), e8m0::NAN);
     }
-    assert_eq!(ScaleRule::Aiter.scale(1e-38, Format::MxFp6E2m3), 127 - 102);
+    let aiter =
+        |exponent: i32| i32::from(ScaleRule::Aiter.scale(2.0_f32.powi(exponent), Format::MxFp6E2m3)) - 127;
+    assert_eq!([-99, -100, -101, -126].map(aiter), [-101, -102, -102, -102]);
 }
 
 #[test]

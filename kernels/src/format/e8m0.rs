@@ -88,3 +88,19 @@ pub(crate) const fn floor_log2(bits: u32) -> i32 {
     let field = (bits >> 23) as i32;
     if field > 0 { field - 127 } else { 31 - bits.leading_zeros() as i32 - 149 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_logarithm_is_exact_for_subnormals_too() {
+        for exponent in -149..=127 {
+            let power = 2.0_f64.powi(exponent) as f32;
+            assert_eq!(floor_log2(power.to_bits()), exponent);
+            if exponent > -149 {
+                assert_eq!(floor_log2(power.next_down().to_bits()), exponent - 1);
+            }
+        }
+    }
+}
