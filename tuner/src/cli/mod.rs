@@ -1,5 +1,7 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
+mod shapes;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +15,9 @@ pub struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Shapes(shapes::ShapesArgs),
+}
 
 impl Cli {
     /// Runs the command. Exit codes: 0 done, 1 a check failed, 2 bad usage or input.
@@ -21,6 +25,8 @@ impl Cli {
     /// # Errors
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {}
+        match self.command {
+            Command::Shapes(args) => args.run(),
+        }
     }
 }
