@@ -10,8 +10,7 @@ pub(super) fn gemms(b: &mut Builder<'_, '_>) -> Result<(), BadInput> {
     let heads = b.config.size("num_attention_heads");
     let size = b.config.size("intermediate_size");
     if !hidden.is_multiple_of(heads) {
-        let message = format!("hidden_size = {hidden} is not divisible by num_attention_heads = {heads}");
-        b.config.fault("num_attention_heads", message, "");
+        b.config.indivisible("hidden_size", hidden, &format!("num_attention_heads = {heads}"), "");
     }
     b.read()?;
 

@@ -80,8 +80,7 @@ impl Builder<'_, '_> {
     pub(super) fn share(&mut self, size: u64, key: &str) -> u64 {
         let tp = self.tp();
         if !size.is_multiple_of(tp) {
-            let message = format!("{key} = {size} is not divisible by --tp {tp}");
-            self.config.fault(key, message, "choose a --tp that divides it");
+            self.config.indivisible(key, size, &format!("--tp {tp}"), "choose a --tp that divides it");
         }
         size / tp
     }

@@ -126,21 +126,30 @@ impl<'t> Config<'t> {
 
     /// Notes a fault of a key.
     pub(super) fn fault(&mut self, key: &str, message: impl Into<String>, help: impl Into<String>) {
-        let fault = Fault {
-            file: self.file.into(),
-            line: self.line(key),
-            field: key.into(),
-            message: message.into(),
-            help: help.into(),
-        };
+        self.note(key, key, message.into(), help.into());
+    }
+
+    /// Notes a size that does not divide; the message names the key with its value.
+    pub(super) fn indivisible(&mut self, key: &str, size: u64, by: &str, help: &str) {
+        self.note(key, "", format!("{key} = {size} is not divisible by {by}"), help.into());
+    }
+
+    fn note(&mut self, key: &str, field: &str, message: String, help: String) {
+        let (file, line, field) = (self.file.into(), self.line(key), field.into());
+        let fault = Fault { file, line, field, message, help };
         if !self.faults.contains(&fault) {
             self.faults.push(fault);
         }
     }
 
-    /// All faults so far, if there is one.
+    /// All faults so far, if there is one, in the order of their lines.
     pub(super) fn finish(&mut self) -> Result<(), BadInput> {
-        if self.faults.is_empty() { Ok(()) } else { Err(BadInput(std::mem::take(&mut self.faults))) }
+        if self.faults.is_empty() {
+            return Ok(());
+        }
+        let mut faults = std::mem::take(&mut self.faults);
+        faults.sort_by_key(|fault| fault.line);
+        Err(BadInput(faults))
     }
 
     /// Where a key stands. JSON values carry no position; the first place that reads like the key is it.

@@ -105,9 +105,8 @@ pub(super) fn gemms(b: &mut Builder<'_, '_>, traits: &Traits) -> Result<(), BadI
         Some(given) => given,
         None => {
             if !hidden.is_multiple_of(heads) {
-                let message =
-                    format!("hidden_size = {hidden} is not divisible by num_attention_heads = {heads}");
-                b.config.fault("num_attention_heads", message, "a config with such heads gives head_dim");
+                let by = format!("num_attention_heads = {heads}");
+                b.config.indivisible("hidden_size", hidden, &by, "a config with such heads gives head_dim");
             }
             hidden / heads
         }
