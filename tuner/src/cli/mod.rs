@@ -3,6 +3,7 @@
 mod devices;
 mod manual;
 mod replay;
+mod shapes;
 mod tune;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ enum Command {
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Shapes(shapes::ShapesArgs),
 }
 
 impl Cli {
@@ -38,6 +40,7 @@ impl Cli {
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Shapes(args) => args.run(),
         }
     }
 }

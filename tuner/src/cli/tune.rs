@@ -16,8 +16,8 @@ use crate::operands::WeightFile;
 use crate::shapes::Declaration;
 use crate::table::{self, Decisions, Finalist, evidence};
 use crate::tune::{
-    DeviceRig, Outcome, Progress, Recorder, ReplayRig, Rig, Settings, Silent, TerminalProgress, Work, assemble,
-    plan_work, summary, tune,
+    DeviceRig, Outcome, Progress, Recorder, ReplayRig, Rig, Settings, Silent, TerminalProgress, Work,
+    assemble, plan_work, summary, tune,
 };
 
 /// Tune the GEMMs of a model on a device and write their table.
@@ -25,7 +25,7 @@ use crate::tune::{
 /// Leaves <OUT>/<device>/<model>.toml (decisions), .csv (evidence), .rs (generated module) and .journal (everything
 /// measured). A run that was interrupted goes on where it was; a finished one is started from.
 #[derive(clap::Args)]
-pub struct TuneArgs {
+pub(super) struct TuneArgs {
     /// Model declarations.
     #[arg(required = true)]
     shapes: Vec<PathBuf>,
@@ -66,9 +66,12 @@ impl TuneArgs {
     ///
     /// # Errors
     /// Bad input, a device or folder that is not there, or a journal that cannot be written.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         if self.device != "cpu" {
-            bail!("--device {}: no such device; this version tunes on `cpu` (see `tilewright devices`)", self.device);
+            bail!(
+                "--device {}: no such device; this version tunes on `cpu` (see `tilewright devices`)",
+                self.device
+            );
         }
         if self.replay.is_some() && self.shapes.len() > 1 {
             bail!("--replay: a journal belongs to one declaration; give just that one");
@@ -114,8 +117,9 @@ impl TuneArgs {
         let regime = if self.hot { Regime::Hot } else { Regime::Cold };
         let fingerprint = backend.fingerprint();
         let folder = self.out.join(fingerprint.key());
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("{}: cannot make the output folder; choose another --out", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| {
+            format!("{}: cannot make the output folder; choose another --out", folder.display())
+        })?;
         let (journal, reading) = Journal::open(&folder.join(format!("{}.journal", declaration.model)))?;
         for damage in &reading.damaged {
             eprintln!("warning: {damage}");
@@ -134,7 +138,14 @@ impl TuneArgs {
             resolution_ns: backend.timer_resolution().as_nanos() as f64,
         };
         let rig = DeviceRig::new(backend, regime, self.seed, budget_s, &STOP);
-        let run = Run { declaration, works, header: &header, history: &history, earlier: &earlier, folder: &folder };
+        let run = Run {
+            declaration,
+            works,
+            header: &header,
+            history: &history,
+            earlier: &earlier,
+            folder: &folder,
+        };
         self.decide(&run, Box::new(rig), Some(journal))
     }
 
@@ -154,8 +165,9 @@ impl TuneArgs {
         }
         let (_, fingerprint) = device_of(&header.device)?;
         let folder = self.out.join(fingerprint.key());
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("{}: cannot make the output folder; choose another --out", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| {
+            format!("{}: cannot make the output folder; choose another --out", folder.display())
+        })?;
         let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if earlier.hash() != header.tables {
             bail!(
@@ -188,11 +200,8 @@ impl TuneArgs {
             &mut recorder,
             progress.as_mut(),
         )?;
-        let record = table::DeviceRecord {
-            key: fingerprint.key(),
-            fingerprint: fingerprint.to_string(),
-            device,
-        };
+        let record =
+            table::DeviceRecord { key: fingerprint.key(), fingerprint: fingerprint.to_string(), device };
         let regime = if run.header.regime == "hot" { Regime::Hot } else { Regime::Cold };
         let (decisions, evidence) =
             assemble(run.declaration, run.works, &outcome.results, record, self.seed, regime, previous);
@@ -296,8 +305,9 @@ fn record_of(device: &Device, fingerprint: &Fingerprint) -> DeviceRecord {
 }
 
 fn device_of(record: &DeviceRecord) -> anyhow::Result<(Device, Fingerprint)> {
-    let backend = BackendKind::from_name(&record.backend)
-        .with_context(|| format!("the journal names a backend {:?} that this version does not have", record.backend))?;
+    let backend = BackendKind::from_name(&record.backend).with_context(|| {
+        format!("the journal names a backend {:?} that this version does not have", record.backend)
+    })?;
     let mut caps = Caps::NONE;
     for (name, cap) in Caps::NAMES {
         if record.caps.iter().any(|recorded| recorded == name) {
@@ -345,7 +355,12 @@ fn parse_duration(text: &str) -> Result<f64, String> {
     if seconds > 0.0 && seconds.is_finite() { Ok(seconds) } else { Err(help()) }
 }
 
-fn json(decisions: &Decisions, compiled: &table::Compiled, outcome: &Outcome, folder: &Path) -> serde_json::Value {
+fn json(
+    decisions: &Decisions,
+    compiled: &table::Compiled,
+    outcome: &Outcome,
+    folder: &Path,
+) -> serde_json::Value {
     let rows = decisions.weights.iter().flat_map(|weight| {
         weight.rows.iter().map(move |row| {
             serde_json::json!({

@@ -73,7 +73,9 @@ impl<'b> Gate<'b> {
             real.run(problem, config, &mut self.again).map_err(|fault| fault.to_string())?;
             let same = self.output.iter().zip(&self.again).all(|(x, y)| x.to_bits() == y.to_bits());
             if !same {
-                return Err("two runs on the same operands differ, and the declaration asks for determinism".into());
+                return Err(
+                    "two runs on the same operands differ, and the declaration asks for determinism".into()
+                );
             }
         }
         let covers = |shape: &OddShape<'_>| shape.operands.weights.iter().any(|w| w.format == problem.b);
@@ -87,7 +89,8 @@ impl<'b> Gate<'b> {
             Err(fault) => return Err(format!("on the odd shape {odd}: {fault}")),
         }
         let operands = self.odd[index].operands.clone();
-        self.check(&operands, &odd, &self.output.clone()).map_err(|why| format!("on the odd shape {odd}: {why}"))
+        self.check(&operands, &odd, &self.output.clone())
+            .map_err(|why| format!("on the odd shape {odd}: {why}"))
     }
 
     fn check(&mut self, operands: &Operands, problem: &Problem, output: &[f32]) -> Result<(), String> {

@@ -42,6 +42,8 @@
 
 mod decode;
 mod document;
+pub mod hf;
+mod listing;
 mod names;
 mod points;
 mod write;
@@ -54,6 +56,7 @@ use tilewright_kernels::config::fnv1a;
 use tilewright_kernels::{Format, OutType};
 
 use crate::diag::{BadInput, Fault};
+pub use listing::{listing, weight_bytes};
 pub use write::Notes;
 
 /// Largest N, K, M and count: 2^31.

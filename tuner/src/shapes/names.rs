@@ -1,7 +1,7 @@
 //! Names of models and GEMMs. They become file names, table keys and text in generated code, so the alphabet is small.
 
 /// Longest name.
-const LONGEST: usize = 64;
+pub(super) const LONGEST: usize = 64;
 
 /// Why a name is not allowed.
 pub(super) fn fault(name: &str) -> Option<&'static str> {
@@ -25,6 +25,5 @@ pub(super) const HELP: &str = "names become file names and generated code: 1 to 
 pub(super) fn sanitised(name: &str) -> String {
     let replace = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     let name: String = name.to_ascii_lowercase().chars().map(replace).collect();
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    name.chars().take(LONGEST).collect()
+    name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).chars().take(LONGEST).collect()
 }

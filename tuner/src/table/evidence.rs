@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn every_faulty_line_is_reported() {
         let text = to_csv(&[finalist(1, Status::Winner, Some(1.0), "")]);
-        let bad = text.clone() + "a,x,bf16,bf16,winner,true,1,1,1,1,4,c,i,\na,1,bf16,bf16,won,true,1,1,1,1,4,c,i,\n";
+        let bad = text.clone()
+            + "a,x,bf16,bf16,winner,true,1,1,1,1,4,c,i,\na,1,bf16,bf16,won,true,1,1,1,1,4,c,i,\n";
         let faults = parse(Path::new("e.csv"), &bad).unwrap_err().0;
         assert_eq!(faults.iter().map(|f| f.line).collect::<Vec<_>>(), [Some(3), Some(4)]);
         assert!(parse(Path::new("e.csv"), "weight,m\n").is_err());

@@ -34,7 +34,8 @@ pub fn assemble(
     for (index, gemm) in declaration.gemms.iter().enumerate() {
         let work = works.iter().position(|work| work.gemms.contains(&index)).expect("every gemm has a work");
         let old = previous.and_then(|(table, old_evidence)| {
-            let weight = table.weights.iter().find(|w| w.name == gemm.name && same_weight(w, &works[work]))?;
+            let weight =
+                table.weights.iter().find(|w| w.name == gemm.name && same_weight(w, &works[work]))?;
             Some((weight, old_evidence))
         });
         let Some(result) = results.iter().find(|result| result.work == work) else {
@@ -50,7 +51,8 @@ pub fn assemble(
             let Some(new) = row(finals, point.map_or(1.0, |point| point.weight), &weight) else { continue };
             let kept = old.and_then(|(old_weight, old_evidence)| {
                 let row = keep(old_weight, &weight, &new)?;
-                evidence.extend(old_evidence.iter().filter(|f| f.weight == gemm.name && f.m == row.m).cloned());
+                evidence
+                    .extend(old_evidence.iter().filter(|f| f.weight == gemm.name && f.m == row.m).cloned());
                 Some(row)
             });
             if kept.is_none() {
@@ -128,7 +130,8 @@ fn keep(old: &Weight, new: &Weight, row: &Row) -> Option<Row> {
     let before = old.rows.iter().find(|before| before.m == row.m)?;
     let ambiguous = |row: &Row| matches!(row.verdict, Verdict::Ambiguous(_));
     let known = before.runner_ups.iter().chain(before.tie_set.iter().map(|tie| &tie.config));
-    let all_known = known.chain([&before.config, &before.default]).all(|config| Config::parse(config).is_ok());
+    let all_known =
+        known.chain([&before.config, &before.default]).all(|config| Config::parse(config).is_ok());
     (old.key() == new.key() && ambiguous(row) && !ambiguous(before) && all_known).then(|| before.clone())
 }
 

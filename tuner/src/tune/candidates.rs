@@ -27,7 +27,10 @@ impl Candidate {
 
     /// The weight plan it belongs to.
     pub fn plan(&self) -> Plan {
-        Plan { formats: FormatPair { activation: self.problem.a, weight: self.problem.b }, layout: self.config.layout() }
+        Plan {
+            formats: FormatPair { activation: self.problem.a, weight: self.problem.b },
+            layout: self.config.layout(),
+        }
     }
 
     /// Hash of the canonical text, as 16 hexadecimal digits.
@@ -155,9 +158,11 @@ impl Field {
             groups.push(group);
             candidates.push(default);
         }
-        let by_text = candidates.iter().enumerate().map(|(i, c)| (c.to_string(), i)).collect::<HashMap<_, _>>();
+        let by_text =
+            candidates.iter().enumerate().map(|(i, c)| (c.to_string(), i)).collect::<HashMap<_, _>>();
         let sentinel = by_text[&default.to_string()];
-        let space = Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
+        let space =
+            Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
         Some(Field { candidates, space, sentinel, by_text })
     }
 
@@ -178,5 +183,7 @@ pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) 
 
 fn positions_of(config: &Config) -> Vec<u16> {
     let params = config.family().params.iter().zip(config.values());
-    params.map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16).collect()
+    params
+        .map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16)
+        .collect()
 }

@@ -103,16 +103,29 @@ pub(super) fn by_search(at: &Searched, key: &ContestKey, bracket: &Bracket<'_>, 
     Verdict { key: key.clone(), m: at.m, verdict: format!("ambiguous({why})"), finalists }
 }
 
-fn verdict(outcome: &RaceOutcome, at: &Searched, key: &ContestKey, in_plan: &dyn Fn(&usize) -> bool) -> Verdict {
-    let measured = |point: usize| outcome.entrant(point).filter(|e| e.log_ratio.is_some() && failure(&e.status).is_none());
+fn verdict(
+    outcome: &RaceOutcome,
+    at: &Searched,
+    key: &ContestKey,
+    in_plan: &dyn Fn(&usize) -> bool,
+) -> Verdict {
+    let measured = |point: usize| {
+        outcome.entrant(point).filter(|e| e.log_ratio.is_some() && failure(&e.status).is_none())
+    };
     let tied: Vec<usize> = outcome.tie_set.iter().copied().filter(in_plan).collect();
     // The default may be of another plan and the fastest all the same; the row is the plan's best then.
     let fastest_in_plan = || {
         let fit = outcome.entrants.iter().filter(|e| in_plan(&e.point) && measured(e.point).is_some());
-        fit.min_by(|x, y| x.log_ratio.unwrap_or(f64::MAX).total_cmp(&y.log_ratio.unwrap_or(f64::MAX))).map(|e| e.point)
+        fit.min_by(|x, y| x.log_ratio.unwrap_or(f64::MAX).total_cmp(&y.log_ratio.unwrap_or(f64::MAX)))
+            .map(|e| e.point)
     };
     let Some(winner) = tied.first().copied().or_else(fastest_in_plan) else {
-        return Verdict { key: key.clone(), m: at.m, verdict: "ambiguous(every finalist failed)".into(), finalists: vec![] };
+        return Verdict {
+            key: key.clone(),
+            m: at.m,
+            verdict: "ambiguous(every finalist failed)".into(),
+            finalists: vec![],
+        };
     };
     let text = match &outcome.verdict {
         _ if tied.is_empty() => "ambiguous(the default of another plan was faster)".into(),
@@ -154,7 +167,9 @@ fn verdict(outcome: &RaceOutcome, at: &Searched, key: &ContestKey, in_plan: &dyn
         "eliminated" => 2,
         _ => 3,
     };
-    finalists.sort_by(|x, y| place(x).cmp(&place(y)).then(x.ratio[0].total_cmp(&y.ratio[0])).then(x.candidate.cmp(&y.candidate)));
+    finalists.sort_by(|x, y| {
+        place(x).cmp(&place(y)).then(x.ratio[0].total_cmp(&y.ratio[0])).then(x.candidate.cmp(&y.candidate))
+    });
     Verdict { key: key.clone(), m: at.m, verdict: text, finalists }
 }
 

@@ -50,7 +50,8 @@ impl TerminalProgress {
             (Some(pace), Some(budget)) => Some(pace.min(budget)),
             (pace, budget) => pace.or(budget),
         };
-        let left = left.map_or(String::new(), |s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
+        let left =
+            left.map_or(String::new(), |s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
         format!("{}  {} launches{left}", self.what, self.launches)
     }
 }
@@ -60,7 +61,8 @@ impl Progress for TerminalProgress {
         self.contests = contests;
         self.budget_s = budget_s;
         let bar = ProgressBar::new(contests as u64);
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}").expect("the template is legal");
+        let style =
+            ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}").expect("the template is legal");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);

@@ -84,7 +84,8 @@ pub fn tune(
     let mut sources = Sources { fingerprint: &header.fingerprint, history, tables, this_run: Vec::new() };
     let mut outcome =
         Outcome { results: vec![], failed: vec![], measurements: 0, saved: 0, stopped: false, seconds: 0.0 };
-    outcome.saved = resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
+    outcome.saved =
+        resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
     let shares = Shares::new(works);
     for (index, work) in works.iter().enumerate() {
         let contest_ns = settings.budget_s.map(|s| {
@@ -92,8 +93,14 @@ pub fn tune(
             left * shares.of(index) / work.points.len() as f64
         });
         let incumbent = previous.and_then(|table| incumbent(table, work));
-        let context =
-            Context { device, settings, resume: &resume, resolution_ns: header.resolution_ns, contest_ns, incumbent };
+        let context = Context {
+            device,
+            settings,
+            resume: &resume,
+            resolution_ns: header.resolution_ns,
+            contest_ns,
+            incumbent,
+        };
         let result = tune_weight(index, work, &context, &mut sources, recorder, progress);
         recorder.check()?;
         match result {

@@ -9,7 +9,8 @@ use crate::table::{Compiled, Decisions, Weight};
 pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) -> String {
     let mut text = String::new();
     let device = &decisions.device;
-    writeln!(text, "\n{} on {} ({})\n", decisions.model, device.key, device.fingerprint).expect("strings grow");
+    writeln!(text, "\n{} on {} ({})\n", decisions.model, device.key, device.fingerprint)
+        .expect("strings grow");
     rows(&mut text, decisions);
     forward_pass(&mut text, decisions);
     let Outcome { measurements, saved, seconds, .. } = outcome;
@@ -18,14 +19,21 @@ pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) ->
         write!(text, "; {saved} more taken over from an interrupted run").expect("strings grow");
     }
     let Compiled { kernels, winners, cost, .. } = compiled;
-    writeln!(text, ". {kernels} distinct kernels ({winners} winners, {:.1} % given up).", (cost - 1.0) * 100.0)
-        .expect("strings grow");
+    writeln!(
+        text,
+        ". {kernels} distinct kernels ({winners} winners, {:.1} % given up).",
+        (cost - 1.0) * 100.0
+    )
+    .expect("strings grow");
     for failure in &outcome.failed {
         writeln!(text, "not tuned: {failure}").expect("strings grow");
     }
     if outcome.stopped {
-        writeln!(text, "Stopped early: the table holds what was decided; run the same command again to go on.")
-            .expect("strings grow");
+        writeln!(
+            text,
+            "Stopped early: the table holds what was decided; run the same command again to go on."
+        )
+        .expect("strings grow");
     }
     text
 }
@@ -69,7 +77,8 @@ fn forward_pass(text: &mut String, decisions: &Decisions) {
     let Some(first) = decisions.weights.first() else { return };
     writeln!(text, "\nOne forward pass, GEMMs only, weighted by count:").expect("strings grow");
     for m in first.rows.iter().map(|row| row.m) {
-        let at = decisions.weights.iter().map(|w| Some((w.count as f64, w.rows.iter().find(|row| row.m == m)?)));
+        let at =
+            decisions.weights.iter().map(|w| Some((w.count as f64, w.rows.iter().find(|row| row.m == m)?)));
         let Some(rows) = at.collect::<Option<Vec<_>>>() else { continue };
         let default: f64 = rows.iter().map(|(count, row)| count * row.default_ns).sum();
         let tuned: f64 = rows.iter().map(|(count, row)| count * row.time_ns).sum();

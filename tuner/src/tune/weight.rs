@@ -66,7 +66,12 @@ pub(super) fn tune_weight(
             "{}: no format has an error under max_error = {}: {}; raise it or allow bf16",
             work.name,
             work.max_error.unwrap_or(0.0),
-            quality.excluded.iter().map(|(pair, error)| format!("{pair} {error:.4}")).collect::<Vec<_>>().join(", ")
+            quality
+                .excluded
+                .iter()
+                .map(|(pair, error)| format!("{pair} {error:.4}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         );
     }
     let pairs = &quality.pairs;
@@ -74,10 +79,14 @@ pub(super) fn tune_weight(
     let name = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join("; ");
 
     // A weight that an interrupted run had finished is taken over whole.
-    let finished: Vec<Verdict> = keys.iter().filter_map(|key| context.resume.verdicts.get(key).cloned()).collect();
+    let finished: Vec<Verdict> =
+        keys.iter().filter_map(|key| context.resume.verdicts.get(key).cloned()).collect();
     if let Some(plan) = context.resume.plans.get(&name).filter(|_| finished.len() == keys.len()) {
         for verdict in &finished {
-            progress.decided(&format!("{:<22} M={:<6} taken over from the interrupted run", work.name, verdict.m));
+            progress.decided(&format!(
+                "{:<22} M={:<6} taken over from the interrupted run",
+                work.name, verdict.m
+            ));
         }
         sources.this_run.extend(finished.iter().cloned());
         recorder.record(&Record::Plan(plan.clone()));
@@ -92,8 +101,9 @@ pub(super) fn tune_weight(
     let mut searched = Vec::new();
     for (point, key) in work.points.iter().zip(&keys) {
         progress.contest(&work.name, point.m, "search");
-        let field = Field::new(&work.base(point.m), pairs, context.device)
-            .ok_or_else(|| anyhow::anyhow!("{}: no kernel of this device runs n={} k={}", work.name, work.n, work.k))?;
+        let field = Field::new(&work.base(point.m), pairs, context.device).ok_or_else(|| {
+            anyhow::anyhow!("{}: no kernel of this device runs n={} k={}", work.name, work.n, work.k)
+        })?;
         let found = search_point(field, key, point.weight, pairs, context, sources, recorder, progress);
         let Some(found) = found else { break };
         searched.push(found);
@@ -250,8 +260,12 @@ fn plan_costs(
     progress: &mut dyn Progress,
 ) -> Vec<(Plan, f64)> {
     let estimates = estimates(searched);
-    let contenders: Vec<Plan> =
-        estimates.iter().filter(|(_, ratio)| *ratio <= CONTENTION).map(|(plan, _)| *plan).take(MOST_CONTENDERS).collect();
+    let contenders: Vec<Plan> = estimates
+        .iter()
+        .filter(|(_, ratio)| *ratio <= CONTENTION)
+        .map(|(plan, _)| *plan)
+        .take(MOST_CONTENDERS)
+        .collect();
     if contenders.len() < 2 || recorder.stopped {
         return estimates;
     }
@@ -277,7 +291,8 @@ fn plan_costs(
         };
         let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
         let mut bench = FieldBench { shared: &shared, field: &at.field };
-        let outcome = race(&mut bench, &entrants, &options, &mut RaceLog { progress }).expect("contenders are distinct");
+        let outcome = race(&mut bench, &entrants, &options, &mut RaceLog { progress })
+            .expect("contenders are distinct");
         let leader_ns = outcome.leader.and_then(|point| outcome.entrant(point)?.trimmed_mean_ns);
         for plan in &contenders {
             let measured = at.best_of(*plan).and_then(|(point, _)| outcome.entrant(point)?.log_ratio);
@@ -305,7 +320,9 @@ fn seed_of(seed: u64, key: &ContestKey, phase: u64) -> u64 {
 }
 
 fn line(name: &str, verdict: &Verdict) -> String {
-    let Some(winner) = verdict.finalists.first() else { return format!("{name:<22} M={:<6} {}", verdict.m, verdict.verdict) };
+    let Some(winner) = verdict.finalists.first() else {
+        return format!("{name:<22} M={:<6} {}", verdict.m, verdict.verdict);
+    };
     let default = verdict.finalists.iter().find(|row| row.default);
     let gain = default.map_or(String::new(), |row| format!("{:5.2}x default", row.ratio[0]));
     format!(
