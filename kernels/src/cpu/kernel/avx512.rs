@@ -3,6 +3,9 @@
 //! One body serves `vdpbf16ps` (pairs of bf16 products summed in f32) and f32 FMA (each pair vector widened to its two
 //! k). A 16-column panel is one register wide, so a tile is `MR`·`NP` accumulators. For MX formats a block's sums take
 //! as many registers again, and the compiler keeps the totals on the stack between blocks.
+//!
+//! No closures in what is inlined here: a closure has no target features of its own, and intrinsics called in one are
+//! not inlined.
 
 use core::arch::x86_64::*;
 
@@ -120,16 +123,17 @@ impl Dot for SingleDot {
         // SAFETY: as the caller guarantees.
         unsafe {
             let high = _mm512_set1_epi32(0xffff_0000u32 as i32);
-            let first: [__m512; NP] =
-                core::array::from_fn(|p| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(weights[p])));
+            let (mut first, mut second) = ([_mm512_setzero_ps(); NP], [_mm512_setzero_ps(); NP]);
+            for p in 0..NP {
+                first[p] = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(weights[p]));
+                second[p] = _mm512_castsi512_ps(_mm512_and_si512(weights[p], high));
+            }
             for m in 0..MR {
                 let row = _mm512_set1_ps(a.add(2 * pair * MR + m).read());
                 for p in 0..NP {
                     sums[m][p] = _mm512_fmadd_ps(first[p], row, sums[m][p]);
                 }
             }
-            let second: [__m512; NP] =
-                core::array::from_fn(|p| _mm512_castsi512_ps(_mm512_and_si512(weights[p], high)));
             for m in 0..MR {
                 let row = _mm512_set1_ps(a.add((2 * pair + 1) * MR + m).read());
                 for p in 0..NP {
@@ -206,15 +210,19 @@ unsafe fn add_block<S: Registers, D: Dot, const MR: usize, const NP: usize>(
     // SAFETY: as in `tile`.
     unsafe {
         for half in 0..2 {
-            let shared: [S::Half; NP] = core::array::from_fn(|p| S::half(w.add(p * panel_stride), half));
+            let mut shared = [S::half(w, half); NP];
+            for p in 1..NP {
+                shared[p] = S::half(w.add(p * panel_stride), half);
+            }
             for group in 0..4 {
-                let pairs: [[__m512i; 2]; NP] = core::array::from_fn(|p| {
-                    S::pairs(luts, w.add(p * panel_stride), &shared[p], half, group)
-                });
-                for j in 0..2 {
-                    let weights: [__m512i; NP] = core::array::from_fn(|p| pairs[p][j]);
-                    D::add(sums, &weights, a, (half * 4 + group) * 2 + j);
+                let (mut first, mut second) = ([_mm512_setzero_si512(); NP], [_mm512_setzero_si512(); NP]);
+                for p in 0..NP {
+                    [first[p], second[p]] =
+                        S::pairs(luts, w.add(p * panel_stride), &shared[p], half, group);
                 }
+                let pair = (half * 4 + group) * 2;
+                D::add(sums, &first, a, pair);
+                D::add(sums, &second, a, pair + 1);
             }
         }
     }

@@ -123,8 +123,13 @@ impl<const MX: bool, const FNUZ: bool> Registers for Bits8<MX, FNUZ> {
     unsafe fn luts(tables: &'static Tables) -> [__m512i; 4] {
         // SAFETY: both tables have 128 bytes.
         unsafe {
-            let load = |table: &[u8; 128], at: usize| _mm512_loadu_si512(table.as_ptr().add(at).cast());
-            [load(&tables.low, 0), load(&tables.low, 64), load(&tables.high, 0), load(&tables.high, 64)]
+            let (low, high) = (tables.low.as_ptr(), tables.high.as_ptr());
+            [
+                _mm512_loadu_si512(low.cast()),
+                _mm512_loadu_si512(low.add(64).cast()),
+                _mm512_loadu_si512(high.cast()),
+                _mm512_loadu_si512(high.add(64).cast()),
+            ]
         }
     }
 
@@ -169,8 +174,10 @@ pub(super) unsafe fn bits6_groups(block: *const u8, half: usize) -> [__m512i; 4]
     // SAFETY: the caller has AVX-512 and a block of 384 code bytes.
     unsafe {
         const SELECT: i32 = 0xca;
-        let at = |vector: usize| _mm512_loadu_si512(block.add((half * 3 + vector) * 64).cast());
-        let (v0, v1, v2) = (at(0), at(1), at(2));
+        let start = block.add(half * 3 * 64);
+        let v0 = _mm512_loadu_si512(start.cast());
+        let v1 = _mm512_loadu_si512(start.add(64).cast());
+        let v2 = _mm512_loadu_si512(start.add(128).cast());
         let two = _mm512_ternarylogic_epi32::<SELECT>(
             _mm512_set1_epi8(3),
             _mm512_srli_epi16::<6>(v0),
@@ -239,8 +246,10 @@ impl Registers for Bits4 {
     unsafe fn luts(tables: &'static Tables) -> [__m512i; 2] {
         // SAFETY: both tables have at least 16 bytes.
         unsafe {
-            let lanes = |table: &[u8; 128]| _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
-            [lanes(&tables.low), lanes(&tables.high)]
+            [
+                _mm512_broadcast_i32x4(_mm_loadu_si128(tables.low.as_ptr().cast())),
+                _mm512_broadcast_i32x4(_mm_loadu_si128(tables.high.as_ptr().cast())),
+            ]
         }
     }
 

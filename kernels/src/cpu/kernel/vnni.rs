@@ -54,7 +54,13 @@ impl Bytes for Fused {
     #[inline(always)]
     unsafe fn half(lut: __m512i, block: *const u8, half: usize) -> [__m512i; 4] {
         // SAFETY: as the kernel's caller guarantees.
-        unsafe { bits6_groups(block, half).map(|codes| _mm512_permutexvar_epi8(codes, lut)) }
+        unsafe {
+            let mut groups = bits6_groups(block, half);
+            for group in &mut groups {
+                *group = _mm512_permutexvar_epi8(*group, lut);
+            }
+            groups
+        }
     }
 
     #[inline(always)]
@@ -77,7 +83,13 @@ impl Bytes for Ready {
     #[inline(always)]
     unsafe fn half((): (), block: *const u8, half: usize) -> [__m512i; 4] {
         // SAFETY: a scratch block has 8 groups of 64 bytes.
-        unsafe { core::array::from_fn(|group| _mm512_loadu_si512(block.add((half * 4 + group) * 64).cast())) }
+        unsafe {
+            let mut groups = [_mm512_setzero_si512(); 4];
+            for (index, group) in groups.iter_mut().enumerate() {
+                *group = _mm512_loadu_si512(block.add((half * 4 + index) * 64).cast());
+            }
+            groups
+        }
     }
 
     #[inline(always)]
@@ -120,8 +132,10 @@ unsafe fn tile<S: Bytes, const MR: usize, const NP: usize>(t: &Tile) {
                 sums[m] = [_mm512_set1_epi32(a.add(8 * MR + m).read()); NP];
             }
             for half in 0..2 {
-                let groups: [[__m512i; 4]; NP] =
-                    core::array::from_fn(|p| S::half(lut, w.add(p * t.panel_stride), half));
+                let mut groups = [S::half(lut, w, half); NP];
+                for p in 1..NP {
+                    groups[p] = S::half(lut, w.add(p * t.panel_stride), half);
+                }
                 for group in 0..4 {
                     for m in 0..MR {
                         let row = _mm512_set1_epi32(a.add((half * 4 + group) * MR + m).read());
