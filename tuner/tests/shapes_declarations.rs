@@ -317,7 +317,7 @@ fn gemm() -> impl Strategy<Value = Gemm> {
         .prop_map(|points| points.into_iter().map(|(m, weight)| MPoint { m, weight }).collect::<Vec<_>>());
     let formats = prop::sample::subsequence(Format::ALL, 1..=Format::ALL.len()).prop_shuffle();
     let max_error = prop::option::of((0.0..1.0).prop_map(|error: f64| 1.0 - error));
-    let tensors = prop::collection::vec("[^\\p{Cc}]{1,60}", 0..4);
+    let tensors = prop::collection::vec("(\\{layer\\}|\\{expert\\}|[^\\p{Cc}{}]{1,40}){1,2}", 0..4);
     let numbers = (1..=1u32 << 31, 1..=1u32 << 26, 1..=1u64 << 31);
     let choices = (prop::sample::select(Format::ALL), prop::sample::select(OutType::ALL), any::<[bool; 2]>());
     (numbers, m, formats, choices, max_error, tensors).prop_map(|parts| {
