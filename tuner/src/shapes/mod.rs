@@ -1,7 +1,7 @@
 //! Model declarations: which matrix multiplications a model runs, how often, at which M and in which formats.
 //!
 //! A declaration is a TOML file. Everything in it that is wrong is reported at once, with file, line, field and what to
-//! do ([`crate::diag`]); a key that is not known is wrong.
+//! do ([`crate::diag`]); a key that is not known is wrong. Of more than 1000 faults the rest is counted.
 //!
 //! ```toml
 //! [model]
