@@ -249,6 +249,16 @@ fn as_large_a_file_as_is_read_is_checked() {
 }
 
 #[test]
+fn very_many_faults_are_listed_to_a_bound_and_counted() {
+    let text: String = (0..3000).map(|index| format!("k{index} = 1\n")).collect();
+    let faults = Declaration::parse(Path::new("keys.toml"), &text).unwrap_err().0;
+    // Besides the 3000 unknown keys: no model and no gemm.
+    assert_eq!(faults.iter().filter(|fault| fault.line.is_some()).count(), 1000);
+    assert_eq!(faults.len(), 1000 + 2 + 1);
+    assert!(faults.last().unwrap().message.contains("2000 faults more"));
+}
+
+#[test]
 fn deep_nesting_is_refused_without_exhausting_the_stack() {
     let text = format!("[model]\nname = \"toy\"\nx = {}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(Declaration::parse(Path::new("deep.toml"), &text).is_err());
@@ -317,7 +327,7 @@ fn gemm() -> impl Strategy<Value = Gemm> {
         .prop_map(|points| points.into_iter().map(|(m, weight)| MPoint { m, weight }).collect::<Vec<_>>());
     let formats = prop::sample::subsequence(Format::ALL, 1..=Format::ALL.len()).prop_shuffle();
     let max_error = prop::option::of((0.0..1.0).prop_map(|error: f64| 1.0 - error));
-    let tensors = prop::collection::vec("[^\\p{Cc}]{1,60}", 0..4);
+    let tensors = prop::collection::vec("(\\{layer\\}|\\{expert\\}|[^\\p{Cc}{}]{1,40}){1,2}", 0..4);
     let numbers = (1..=1u32 << 31, 1..=1u32 << 26, 1..=1u64 << 31);
     let choices = (prop::sample::select(Format::ALL), prop::sample::select(OutType::ALL), any::<[bool; 2]>());
     (numbers, m, formats, choices, max_error, tensors).prop_map(|parts| {

@@ -13,7 +13,7 @@ use crate::diag::BadInput;
 
 /// Most GEMMs of one file: with the bound on M points it keeps what a small file can expand to small.
 const MOST_GEMMS: usize = 1024;
-const LONGEST_TEXT: usize = 256;
+const LONGEST_TENSOR: usize = 256;
 const POSITIVE: std::ops::Range<u64> = 1..DIMENSION_MAX as u64 + 1;
 const MODEL_KEYS: &[&str] = &["name", "tensor_parallel", "source"];
 const DEFAULT_KEYS: &[&str] = &["m", "formats", "activation", "out", "max_error", "deterministic"];
@@ -350,7 +350,8 @@ fn tensors(section: &Section<'_>, faults: &mut Faults<'_>) -> Setting<Vec<String
             match entry.get_ref().as_str() {
                 Some(name) if tensor_name(name) => tensors.push(name.to_owned()),
                 Some(name) => {
-                    let help = "tensor names are 1 to 256 bytes without control characters";
+                    let help =
+                        "1 to 256 bytes without control characters; in braces, {layer} and {expert} alone";
                     faults.at(
                         entry.span().start,
                         path,
@@ -366,5 +367,7 @@ fn tensors(section: &Section<'_>, faults: &mut Faults<'_>) -> Setting<Vec<String
 }
 
 fn tensor_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_TEXT && !name.chars().any(char::is_control)
+    let literal = name.replace("{layer}", "").replace("{expert}", "");
+    let bounded = !name.is_empty() && name.len() <= LONGEST_TENSOR;
+    bounded && !literal.contains(|c: char| c.is_control() || matches!(c, '{' | '}'))
 }

@@ -58,11 +58,15 @@ impl<T> Setting<T> {
     }
 }
 
+/// Most faults of one file that are listed; the others are counted.
+const MOST_FAULTS: usize = 1000;
+
 /// The faults of one file, collected with their lines.
 pub(super) struct Faults<'t> {
     file: &'t Path,
     newlines: Vec<usize>,
     list: Vec<Fault>,
+    unlisted: usize,
 }
 
 impl<'t> Faults<'t> {
@@ -70,7 +74,7 @@ impl<'t> Faults<'t> {
     pub(super) fn new(file: &'t Path, text: &str) -> Self {
         let newlines =
             text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-        Faults { file, newlines, list: Vec::new() }
+        Faults { file, newlines, list: Vec::new(), unlisted: 0 }
     }
 
     /// The line, from 1, of a byte offset.
@@ -86,6 +90,10 @@ impl<'t> Faults<'t> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        if self.list.len() == MOST_FAULTS {
+            self.unlisted += 1;
+            return;
+        }
         let line = Some(self.line(offset));
         let (field, message, help) = (field.into(), message.into(), help.into());
         self.list.push(Fault { file: self.file.into(), line, field, message, help });
@@ -101,9 +109,13 @@ impl<'t> Faults<'t> {
         self.list.is_empty()
     }
 
-    /// All of them, in the order of their lines.
+    /// All of them, in the order of their lines; of very many the first that were found.
     pub(super) fn into_bad_input(mut self) -> BadInput {
         self.list.sort_by_key(|fault| fault.line);
+        if self.unlisted > 0 {
+            let message = format!("and {} faults more", self.unlisted);
+            self.list.push(Fault::of_file(self.file, message, "is this a declaration?"));
+        }
         BadInput(self.list)
     }
 }

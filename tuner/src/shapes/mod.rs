@@ -1,7 +1,7 @@
 //! Model declarations: which matrix multiplications a model runs, how often, at which M and in which formats.
 //!
 //! A declaration is a TOML file. Everything in it that is wrong is reported at once, with file, line, field and what to
-//! do ([`crate::diag`]); a key that is not known is wrong.
+//! do ([`crate::diag`]); a key that is not known is wrong. Of more than 1000 faults the rest is counted.
 //!
 //! ```toml
 //! [model]
@@ -206,6 +206,12 @@ impl PartialEq for Declaration {
 }
 
 impl Gemm {
+    /// The names of [`Gemm::tensors`] for one layer and, where experts have their own, one expert.
+    pub fn tensors_of(&self, layer: usize, expert: usize) -> Vec<String> {
+        let (layer, expert) = (layer.to_string(), expert.to_string());
+        self.tensors.iter().map(|name| name.replace("{layer}", &layer).replace("{expert}", &expert)).collect()
+    }
+
     /// Canonical text. It is what a declaration's hash is taken of, so it may not change its form.
     fn content(&self, text: &mut String) {
         let Gemm {
