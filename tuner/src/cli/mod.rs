@@ -1,6 +1,8 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
+mod compile;
 mod devices;
+mod explain;
 mod manual;
 mod replay;
 mod shapes;
@@ -20,12 +22,16 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
+    /// Compiles tables (.toml) into Rust modules (.rs).
+    Compile(compile::Args),
+    /// Explains why a table picks the kernel it picks.
+    Explain(explain::Args),
     Devices(devices::DevicesArgs),
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
-    Shapes(shapes::ShapesArgs),
 }
 
 impl Cli {
@@ -41,6 +47,8 @@ impl Cli {
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
             Command::Shapes(args) => args.run(),
+            Command::Compile(args) => compile::run(&args),
+            Command::Explain(args) => explain::run(&args),
         }
     }
 }

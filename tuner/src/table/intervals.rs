@@ -2,8 +2,8 @@
 //!
 //! Between two measured points the boundary is their geometric mean: kernels differ by ratios of M, not by differences,
 //! and a power of two would make most real M run a kernel tuned for up to twice their size. A kernel keeps its
-//! interval only where it is launchable; the rest goes to the neighbour's kernel, then to runners-up, then to the
-//! group's other kernels, then to the family's fallback.
+//! interval only where it is launchable; the rest goes to the neighbour's kernel, or, where there is no neighbour, to the
+//! one with the least analytic estimate among the group's kernels, their runners-up and the family's fallback.
 //!
 //! That a kernel's launchable M around a measured point are one interval is assumed here, to find its ends by
 //! bisection, and not relied upon: the lookup asks again about the real M.
@@ -106,7 +106,7 @@ impl Tiler<'_> {
     fn fill(&self, index: usize, low: u32, high: u32, pieces: &mut Vec<Piece>) {
         let mut from = low;
         loop {
-            let (point, kernel) = self.substitute(index, from);
+            let (point, kernel) = self.substitute(index, from, high);
             push(pieces, Piece { from, point, kernel });
             let last = kernel.map_or(high, |kernel| self.reach_up(&kernel, from, high));
             if last >= high {
@@ -116,25 +116,27 @@ impl Tiler<'_> {
         }
     }
 
-    /// What runs `m` in place of point `index`'s kernel, and the point that speaks for it.
-    fn substitute(&self, index: usize, m: u32) -> (usize, Option<Config>) {
-        let own = &self.points[index];
-        let neighbour = if m > own.m { index + 1 } else { index.wrapping_sub(1) };
-        let mut others: Vec<usize> = (0..self.points.len()).filter(|other| *other != index).collect();
-        others.sort_by_key(|other| (*other != neighbour, other.abs_diff(index), *other));
-        let neighbours =
-            others.iter().filter(|other| **other == neighbour).map(|o| (*o, self.points[*o].kernel));
-        let runner_ups = own.runner_ups.iter().map(|kernel| (index, *kernel));
-        let rest = others.iter().flat_map(|other| {
-            let point = &self.points[*other];
-            std::iter::once((*other, point.kernel))
-                .chain(point.runner_ups.iter().map(|kernel| (*other, *kernel)))
-        });
-        let found = neighbours.chain(runner_ups).chain(rest).find(|(_, kernel)| self.runs(kernel, m));
-        if let Some((point, kernel)) = found {
-            return (point, Some(kernel));
+    /// What runs [from, …] in place of point `index`'s kernel, and the point that speaks for it: the neighbour's
+    /// kernel, else the one with the least estimate of what the group and the default have.
+    fn substitute(&self, index: usize, from: u32, high: u32) -> (usize, Option<Config>) {
+        let neighbour = if from > self.points[index].m { index + 1 } else { index.wrapping_sub(1) };
+        if let Some(point) = self.points.get(neighbour).filter(|point| self.runs(&point.kernel, from)) {
+            return (neighbour, Some(point.kernel));
         }
-        (index, family::fallback(&self.key.problem(m), self.key.layout, self.device))
+        // No measurement says what is best here. Estimates are compared within the range, away from its first M,
+        // where kernels made for few rows still look good.
+        let inside = self.key.problem(from.saturating_mul(4).min(high));
+        let mut points: Vec<usize> = (0..self.points.len()).collect();
+        points.sort_by_key(|point| (point.abs_diff(index), *point));
+        let measured = points.into_iter().flat_map(|position| {
+            let Point { kernel, runner_ups, .. } = &self.points[position];
+            std::iter::once(kernel).chain(runner_ups).map(move |kernel| (position, *kernel))
+        });
+        let default = family::fallback(&inside, self.key.layout, self.device).map(|kernel| (index, kernel));
+        let estimate = |kernel: &Config| (kernel.family().prior)(kernel, &inside, self.device);
+        let usable = measured.chain(default).filter(|(_, kernel)| self.runs(kernel, from));
+        let best = usable.min_by(|(_, a), (_, b)| estimate(a).total_cmp(&estimate(b)));
+        best.map_or((index, None), |(point, kernel)| (point, Some(kernel)))
     }
 }
 

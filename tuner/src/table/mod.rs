@@ -9,6 +9,7 @@ mod cover;
 pub mod decisions;
 mod emit;
 pub mod evidence;
+pub mod explain;
 mod intervals;
 mod lower;
 mod modules;

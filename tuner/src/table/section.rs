@@ -99,6 +99,11 @@ impl<'d> Section<'d> {
         });
     }
 
+    fn wrong(&self, key: &str, line: usize, expected: &str, found: &DeValue<'_>) {
+        let message = format!("expected {expected}, found {}", shown(found));
+        self.fault(key, line, message, "restore the table or tune again");
+    }
+
     fn find(&self, key: &'static str) -> Option<(&'d DeValue<'d>, usize)> {
         self.asked.borrow_mut().push(key);
         let value = self.table.get(key)?;
@@ -117,12 +122,7 @@ impl<'d> Section<'d> {
         match read(value) {
             Ok(value) => Some(value),
             Err(expected) => {
-                self.fault(
-                    key,
-                    line,
-                    format!("expected {expected}"),
-                    format!("this is {}", value.type_str()),
-                );
+                self.wrong(key, line, &expected, value);
                 None
             }
         }
@@ -149,7 +149,7 @@ impl<'d> Section<'d> {
         };
         let table = value.as_table();
         if table.is_none() {
-            self.fault(key, line, "expected a table", format!("this is {}", value.type_str()));
+            self.wrong(key, line, "a table", value);
         }
         Some(self.child(key.to_owned(), table?, line))
     }
@@ -158,7 +158,7 @@ impl<'d> Section<'d> {
     pub(super) fn sections(&self, key: &'static str) -> Vec<Section<'d>> {
         let Some((value, line)) = self.find(key) else { return Vec::new() };
         let Some(array) = value.as_array() else {
-            self.fault(key, line, "expected an array of tables", format!("this is {}", value.type_str()));
+            self.wrong(key, line, "an array of tables", value);
             return Vec::new();
         };
         let mut sections = Vec::new();
@@ -188,6 +188,18 @@ impl<'d> Section<'d> {
             }
         }
     }
+}
+
+/// A value as it may stand in a message: short, and without control characters.
+fn shown(value: &DeValue<'_>) -> String {
+    let (text, quote) = match value {
+        DeValue::String(text) => (text.as_ref(), "\""),
+        DeValue::Integer(integer) => (integer.as_str(), ""),
+        DeValue::Float(float) => (float.as_str(), ""),
+        other => return format!("another {}", other.type_str()),
+    };
+    let text: String = text.chars().take(40).flat_map(char::escape_debug).collect();
+    format!("{quote}{text}{quote}")
 }
 
 /// Reads a string.

@@ -70,6 +70,14 @@ impl<'a> Check<'a> {
         if !is_plain_name(&decisions.model) {
             self.fault("model", format!("{:?} is not a usable name", decisions.model), NAME_HELP);
         }
+        let stem = self.located.file.file_stem().and_then(|stem| stem.to_str());
+        if stem != Some(&decisions.model) {
+            self.fault(
+                "model",
+                format!("{:?} is not the name of its file", decisions.model),
+                "a table's files are named for its model: <model>.toml, .csv and .rs",
+            );
+        }
         if decisions.tensor_parallel == 0 {
             self.fault("tensor_parallel", "must be at least 1", "1 means that nothing is divided");
         }
@@ -248,7 +256,11 @@ impl<'a> Check<'a> {
                 continue;
             };
             sound = false;
-            self.fault(&format!("{at}.{field}"), message, "measure this row again");
+            let fault = self.located.fault(&format!("{at}.{field}"), message, "measure this row again");
+            // Both ends of an interval may say the same.
+            if self.faults.last() != Some(&fault) {
+                self.faults.push(fault);
+            }
         }
         if sound && !(low <= row.time_ns && row.time_ns <= high) {
             let message = format!("[{low}, {high}] does not hold time_ns = {}", row.time_ns);

@@ -148,12 +148,14 @@ fn verdict(
                 _ => "eliminated",
             };
             let ns = entrant.trimmed_mean_ns.unwrap_or(0.0);
-            let spread = yuen(&entrant.samples, TRIM).map(|y| y.interval(0.95));
+            // On logarithms, so that no end is negative.
+            let logs: Vec<f64> = entrant.samples.iter().map(|ns| ns.ln()).collect();
+            let spread = yuen(&logs, TRIM).map(|y| y.interval(0.95));
             VerdictRow {
                 candidate: at.field.candidates[entrant.point].to_string(),
                 launches: entrant.samples.len(),
                 ns,
-                interval_ns: spread.map_or([ns; 2], |i| [i.low.max(0.0), i.high]),
+                interval_ns: spread.map_or([ns; 2], |i| [i.low.exp().min(ns), i.high.exp().max(ns)]),
                 ratio: [centre, low, high].map(|log| (log - reference).exp()),
                 status: status.into(),
                 reason,
