@@ -113,8 +113,11 @@ impl<'a> CpuSession<'a> {
     fn prepare(&mut self, problem: &Problem, config: &Config) -> Result<(Gemm, usize), RunFault> {
         let gemm = Gemm::new(config, problem, self.device)?;
         let Operands { m, n, k, ref weights, .. } = self.operands;
-        if (problem.m as usize, problem.n as usize, problem.k as usize) != (m, n, k) {
-            return Err(RunFault::Failed(format!("the session's operands are for m={m} n={n} k={k}")));
+        let fits = problem.m as usize <= m && (problem.n as usize, problem.k as usize) == (n, k);
+        if !fits {
+            return Err(RunFault::Failed(format!(
+                "the session's operands are for m up to {m}, n={n}, k={k}"
+            )));
         }
         if self.workspace.bytes().len() < gemm.workspace_bytes() {
             self.workspace = Buffer::zeroed(gemm.workspace_bytes());
@@ -141,12 +144,13 @@ impl<'a> CpuSession<'a> {
 impl Session for CpuSession<'_> {
     fn run(&mut self, problem: &Problem, config: &Config, output: &mut Vec<f32>) -> Result<(), RunFault> {
         let (gemm, packed) = self.prepare(problem, config)?;
-        let elements = self.operands.m * self.operands.n;
+        let (m, n, k) = (problem.m as usize, self.operands.n, self.operands.k);
+        let elements = m * n;
         let mut workspace = std::mem::replace(&mut self.workspace, Buffer::zeroed(0));
         // What an earlier run left must not be taken for a result.
         workspace.bytes_mut().fill(0xff);
         let weight = &self.packed[packed].copies[0];
-        let activation = Activation::F32(&self.operands.activation);
+        let activation = Activation::F32(&self.operands.activation[..m * k]);
         let bias = self.bias(problem);
         let ran = match problem.out {
             OutType::F32 => {
@@ -174,7 +178,7 @@ impl Session for CpuSession<'_> {
 
     fn time(&mut self, problem: &Problem, config: &Config, slot: usize) -> Result<Duration, RunFault> {
         let (gemm, packed) = self.prepare(problem, config)?;
-        let Operands { m, n, .. } = self.operands;
+        let (m, n, k) = (problem.m as usize, self.operands.n, self.operands.k);
         let first = &self.packed[packed].copies[0];
         let copies = evict::copies(first.bytes().len(), self.device.llc_kib);
         let slot = slot % copies;
@@ -191,6 +195,7 @@ impl Session for CpuSession<'_> {
         }
         let weight = &self.packed[packed].copies[slot];
         let Copy { activation, f32_output, bf16_output } = &mut self.copies[slot];
+        let activation = &activation[..m * k];
         let output = match problem.out {
             OutType::F32 => {
                 f32_output.resize(m * n, 0.0);
@@ -204,7 +209,7 @@ impl Session for CpuSession<'_> {
             }
         };
         evict_if(self.regime, weight.bytes());
-        evict_if(self.regime, &activation[..]);
+        evict_if(self.regime, activation);
         let bias = self.operands.bias.as_deref().filter(|_| problem.epilogue == Epilogue::Bias);
         let workspace = self.workspace.bytes_mut();
         let start = Instant::now();

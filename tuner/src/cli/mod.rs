@@ -1,7 +1,12 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod compile;
+mod devices;
 mod explain;
+mod manual;
+mod replay;
+mod shapes;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -17,10 +22,16 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Shapes(shapes::ShapesArgs),
+    Tune(Box<tune::TuneArgs>),
     /// Compiles tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
+    Devices(devices::DevicesArgs),
+    Replay(replay::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 impl Cli {
@@ -30,6 +41,12 @@ impl Cli {
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
+            Command::Tune(args) => args.run(),
+            Command::Devices(args) => args.run(),
+            Command::Replay(args) => replay::run(args),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
+            Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),
         }

@@ -98,10 +98,12 @@ impl Weight {
 /// A plan that was considered for a weight and not taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alternative {
-    /// Format.
+    /// Format the activation would be multiplied in.
+    pub activation: Format,
+    /// Format it would be stored in.
     pub format: Format,
-    /// Layout.
-    pub layout: Layout,
+    /// Layout, where the formats came as far as being tried in one.
+    pub layout: Option<Layout>,
     /// Its cost over the declared M distribution relative to the plan's, where it was measured; above 1 is slower.
     pub ratio: Option<f64>,
     /// The format's relative error on this weight, where it was measured.

@@ -14,6 +14,8 @@ pub struct Finalist {
     pub weight: String,
     /// Rows of the activation.
     pub m: u32,
+    /// Name of the format the activation was multiplied in.
+    pub activation: String,
     /// Name of the weight's format.
     pub format: String,
     /// How the race ended for it.
@@ -64,9 +66,10 @@ impl Status {
     }
 }
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "weight",
     "m",
+    "activation",
     "format",
     "status",
     "baseline",
@@ -85,8 +88,8 @@ pub fn to_csv(finalists: &[Finalist]) -> String {
     let mut sorted: Vec<&Finalist> = finalists.iter().collect();
     sorted.sort_by(|a, b| {
         let ratio = |f: &Finalist| f.ratio.unwrap_or(f64::INFINITY);
-        (&a.weight, a.m, &a.format, a.status)
-            .cmp(&(&b.weight, b.m, &b.format, b.status))
+        (&a.weight, a.m, a.status)
+            .cmp(&(&b.weight, b.m, b.status))
             .then(ratio(a).total_cmp(&ratio(b)))
             .then_with(|| (&a.config, &a.reason).cmp(&(&b.config, &b.reason)))
     });
@@ -148,6 +151,7 @@ mod tests {
         Finalist {
             weight: "mlp.down".into(),
             m,
+            activation: "bf16".into(),
             format: "bf16".into(),
             status,
             baseline: status == Status::Eliminated,
@@ -185,7 +189,8 @@ mod tests {
     #[test]
     fn every_faulty_line_is_reported() {
         let text = to_csv(&[finalist(1, Status::Winner, Some(1.0), "")]);
-        let bad = text.clone() + "a,x,bf16,winner,true,1,1,1,1,4,c,i,\na,1,bf16,won,true,1,1,1,1,4,c,i,\n";
+        let bad = text.clone()
+            + "a,x,bf16,bf16,winner,true,1,1,1,1,4,c,i,\na,1,bf16,bf16,won,true,1,1,1,1,4,c,i,\n";
         let faults = parse(Path::new("e.csv"), &bad).unwrap_err().0;
         assert_eq!(faults.iter().map(|f| f.line).collect::<Vec<_>>(), [Some(3), Some(4)]);
         assert!(parse(Path::new("e.csv"), "weight,m\n").is_err());

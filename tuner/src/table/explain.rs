@@ -231,15 +231,19 @@ impl Page<'_> {
 }
 
 fn plan(out: &mut String, weight: &Weight) -> fmt::Result {
-    let Weight { name, count, format, layout, .. } = weight;
-    write!(out, "plan       {name} ({count} times a forward pass): {format} in {layout}")?;
+    let Weight { name, count, activation, format, layout, .. } = weight;
+    write!(out, "plan       {name} ({count} times a forward pass): {activation}/{format} in {layout}")?;
     match (weight.error, weight.max_error) {
         (Some(error), Some(limit)) => writeln!(out, ", error {error:.4} of at most {limit}")?,
         (Some(error), None) => writeln!(out, ", error {error:.4}")?,
         _ => writeln!(out)?,
     }
     for alternative in &weight.alternatives {
-        write!(out, "  or       {} in {}: {}", alternative.format, alternative.layout, alternative.reason)?;
+        write!(out, "  or       {}/{}", alternative.activation, alternative.format)?;
+        if let Some(layout) = alternative.layout {
+            write!(out, " in {layout}")?;
+        }
+        write!(out, ": {}", alternative.reason)?;
         if let Some(ratio) = alternative.ratio {
             write!(out, ", {ratio:.3}x the cost")?;
         }

@@ -172,9 +172,11 @@ fn read_layout(section: &Section<'_>) -> Layout {
 }
 
 fn read_alternative(section: Section<'_>) -> Alternative {
+    let format = |key| section.required(key, |v| named(v, Format::ALL, Format::name)).unwrap_or(Format::Bf16);
     let alternative = Alternative {
-        format: section.required("format", |v| named(v, Format::ALL, Format::name)).unwrap_or(Format::Bf16),
-        layout: read_layout(&section),
+        activation: format("activation"),
+        format: format("format"),
+        layout: section.optional("layout", |v| named(v, Layout::ALL, Layout::name)),
         ratio: section.optional("ratio", float),
         error: section.optional("error", float),
         reason: section.required("reason", string).unwrap_or_default(),

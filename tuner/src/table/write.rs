@@ -114,8 +114,11 @@ impl Writer {
 
     fn alternative(&mut self, alternative: &Alternative) {
         self.heading("[[weight.alternative]]");
+        self.text("activation", alternative.activation.name());
         self.text("format", alternative.format.name());
-        self.text("layout", alternative.layout.name());
+        if let Some(layout) = alternative.layout {
+            self.text("layout", layout.name());
+        }
         self.maybe("ratio", alternative.ratio);
         self.maybe("error", alternative.error);
         self.text("reason", &alternative.reason);

@@ -1,0 +1,106 @@
+//! What a new run takes over from the runs before it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::record::{ContestKey, Evaluated, PlanRecord, Record, RunHeader, Verdict};
+
+/// The runs of a journal, oldest first.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Each run with its records.
+    pub segments: Vec<Segment>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct Segment {
+    /// What the run was.
+    pub header: RunHeader,
+    /// What it recorded, without the header.
+    pub records: Vec<Record>,
+}
+
+impl Segment {
+    /// Whether the run ended by itself.
+    pub fn ended(&self) -> bool {
+        matches!(self.records.last(), Some(Record::End { .. }))
+    }
+}
+
+/// What an interrupted run had finished.
+#[derive(Debug, Default)]
+pub struct Resume {
+    /// Plans by weight.
+    pub plans: HashMap<String, PlanRecord>,
+    /// Verdicts by contest.
+    pub verdicts: HashMap<ContestKey, Verdict>,
+    /// Evaluations by contest and candidate text.
+    pub evaluations: HashMap<ContestKey, HashMap<String, Evaluated>>,
+    /// Errors by GEMM name and formats.
+    pub quality: HashMap<(String, String), f64>,
+}
+
+impl History {
+    /// Splits a journal's records into runs. Records before the first header (damaged away) are left out.
+    pub fn new(records: Vec<Record>) -> Self {
+        let mut segments: Vec<Segment> = Vec::new();
+        for record in records {
+            match record {
+                Record::Run(header) => segments.push(Segment { header, records: Vec::new() }),
+                other => {
+                    if let Some(segment) = segments.last_mut() {
+                        segment.records.push(other);
+                    }
+                }
+            }
+        }
+        History { segments }
+    }
+
+    /// What can be taken over as it is: the finished work of the latest runs that did not end and asked the same
+    /// question (declaration, device, tuner version, seed, regime).
+    pub fn resume(&self, header: &RunHeader) -> Resume {
+        let mut resume = Resume::default();
+        let open = self.segments.iter().rev().take_while(|s| !s.ended() && same_question(&s.header, header));
+        for segment in open.collect::<Vec<_>>().into_iter().rev() {
+            for record in &segment.records {
+                match record {
+                    Record::Plan(plan) => {
+                        resume.plans.insert(plan.work.clone(), plan.clone());
+                    }
+                    Record::Verdict(verdict) => {
+                        resume.verdicts.insert(verdict.key.clone(), verdict.clone());
+                    }
+                    Record::Evaluated(evaluated) => {
+                        resume
+                            .evaluations
+                            .entry(evaluated.key.clone())
+                            .or_default()
+                            .insert(evaluated.candidate.clone(), evaluated.clone());
+                    }
+                    Record::Quality { gemm, formats, error } => {
+                        resume.quality.insert((gemm.clone(), formats.clone()), *error);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        resume
+    }
+
+    /// The latest verdict of every contest on a device with that fingerprint: seeds for a warm start, in order of key.
+    pub fn verdicts(&self, fingerprint: &str) -> BTreeMap<ContestKey, &Verdict> {
+        let runs = self.segments.iter().filter(|s| s.header.fingerprint == fingerprint);
+        let records = runs.flat_map(|s| &s.records);
+        records
+            .filter_map(|r| if let Record::Verdict(v) = r { Some((v.key.clone(), v)) } else { None })
+            .collect()
+    }
+}
+
+/// Whether two runs would make the same decisions from the same answers. The budget may differ: it bounds how much is
+/// measured, not what a measurement means.
+fn same_question(a: &RunHeader, b: &RunHeader) -> bool {
+    (&a.version, &a.fingerprint, &a.declaration, a.seed, &a.regime)
+        == (&b.version, &b.fingerprint, &b.declaration, b.seed, &b.regime)
+}

@@ -1,0 +1,189 @@
+//! Who competes for one (N, K, M): every launchable config of every format pair that quality allows.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tilewright_kernels::config::fnv1a;
+use tilewright_kernels::{Config, Device, Format, Layout, Problem, families, family, space};
+
+use crate::search::Space;
+
+/// A problem variant and a config that runs it. Written as `activation/weight config`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The problem, with its format pair.
+    pub problem: Problem,
+    /// The config.
+    pub config: Config,
+}
+
+impl Candidate {
+    /// Reads the canonical text, for the shape and epilogue of `base`. `None` if this build does not know the config.
+    pub fn parse(text: &str, base: &Problem) -> Option<Self> {
+        let (formats, config) = text.split_once(' ')?;
+        let pair = FormatPair::parse(formats)?;
+        Some(Candidate { problem: pair.apply(base), config: Config::parse(config).ok()? })
+    }
+
+    /// The weight plan it belongs to.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            formats: FormatPair { activation: self.problem.a, weight: self.problem.b },
+            layout: self.config.layout(),
+        }
+    }
+
+    /// Hash of the canonical text, as 16 hexadecimal digits.
+    pub fn id(&self) -> String {
+        format!("{:016x}", fnv1a(self.to_string().as_bytes()))
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} {}", self.problem.a, self.problem.b, self.config)
+    }
+}
+
+/// The formats both operands enter the product in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FormatPair {
+    /// A's.
+    pub activation: Format,
+    /// B's.
+    pub weight: Format,
+}
+
+impl FormatPair {
+    /// The pairs a declaration allows, most wanted first. The activation enters as declared, or, where a quality bound
+    /// is declared to hold it to, quantised to the weight's own format: some kernels are faster and as exact on that.
+    pub fn of(activation: Format, weights: &[Format], bounded: bool) -> Vec<Self> {
+        let mut pairs = Vec::new();
+        for &weight in weights {
+            pairs.push(FormatPair { activation, weight });
+            if bounded && weight.is_mx() && weight != activation {
+                pairs.push(FormatPair { activation: weight, weight });
+            }
+        }
+        pairs
+    }
+
+    /// The problem in these formats.
+    pub fn apply(self, base: &Problem) -> Problem {
+        Problem {
+            a: self.activation,
+            b: self.weight,
+            scaling: tilewright_kernels::Scaling::usual(self.weight),
+            ..*base
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (activation, weight) = text.split_once('/')?;
+        Some(FormatPair { activation: Format::from_name(activation)?, weight: Format::from_name(weight)? })
+    }
+}
+
+impl fmt::Display for FormatPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.activation, self.weight)
+    }
+}
+
+/// How a weight is stored and multiplied: chosen once for all rows of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Plan {
+    /// Formats of both operands.
+    pub formats: FormatPair,
+    /// Layout of the weight.
+    pub layout: Layout,
+}
+
+impl Plan {
+    /// Reads `activation/weight/layout`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (formats, layout) = text.rsplit_once('/')?;
+        Some(Plan { formats: FormatPair::parse(formats)?, layout: Layout::from_name(layout)? })
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.formats, self.layout)
+    }
+}
+
+/// The candidates of one (N, K, M), with the space that a search walks.
+pub struct Field {
+    /// In canonical order: format pair as declared, then family, then config.
+    pub candidates: Vec<Candidate>,
+    /// The same candidates as points.
+    pub space: Space,
+    /// The default config: what runs untuned, and what everything is measured beside.
+    pub sentinel: usize,
+    by_text: HashMap<String, usize>,
+}
+
+impl Field {
+    /// Everything launchable for the shape of `base` in one of the format pairs.
+    ///
+    /// `None` if nothing is, not even a default.
+    pub fn new(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Self> {
+        let mut candidates = Vec::new();
+        let mut groups = Vec::new();
+        let mut positions = Vec::new();
+        let mut prior = Vec::new();
+        let mut group = 0;
+        for pair in pairs {
+            let problem = pair.apply(base);
+            for family in families() {
+                let configs = space::enumerate(family, &problem, device);
+                if configs.is_empty() {
+                    continue;
+                }
+                for config in configs {
+                    positions.push(positions_of(&config));
+                    prior.push((family.prior)(&config, &problem, device));
+                    groups.push(group);
+                    candidates.push(Candidate { problem, config });
+                }
+                group += 1;
+            }
+        }
+        let default = default_candidate(base, pairs, device)?;
+        if !candidates.contains(&default) {
+            // A default is launchable but may be redundant, and then was not enumerated.
+            positions.push(positions_of(&default.config));
+            prior.push((default.config.family().prior)(&default.config, &default.problem, device));
+            groups.push(group);
+            candidates.push(default);
+        }
+        let by_text =
+            candidates.iter().enumerate().map(|(i, c)| (c.to_string(), i)).collect::<HashMap<_, _>>();
+        let sentinel = by_text[&default.to_string()];
+        let space =
+            Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
+        Some(Field { candidates, space, sentinel, by_text })
+    }
+
+    /// The candidate of that canonical text.
+    pub fn find(&self, text: &str) -> Option<usize> {
+        self.by_text.get(text).copied()
+    }
+}
+
+/// What runs where nothing was tuned: the most wanted format in pre-packed panels.
+pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Candidate> {
+    pairs.iter().find_map(|pair| {
+        let problem = pair.apply(base);
+        let config = family::fallback(&problem, Layout::Panel16, device)?;
+        Some(Candidate { problem, config })
+    })
+}
+
+fn positions_of(config: &Config) -> Vec<u16> {
+    let params = config.family().params.iter().zip(config.values());
+    params
+        .map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16)
+        .collect()
+}
