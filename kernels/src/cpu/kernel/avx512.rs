@@ -217,8 +217,7 @@ unsafe fn add_block<S: Registers, D: Dot, const MR: usize, const NP: usize>(
             for group in 0..4 {
                 let (mut first, mut second) = ([_mm512_setzero_si512(); NP], [_mm512_setzero_si512(); NP]);
                 for p in 0..NP {
-                    [first[p], second[p]] =
-                        S::pairs(luts, w.add(p * panel_stride), &shared[p], half, group);
+                    [first[p], second[p]] = S::pairs(luts, w.add(p * panel_stride), &shared[p], half, group);
                 }
                 let pair = (half * 4 + group) * 2;
                 D::add(sums, &first, a, pair);
