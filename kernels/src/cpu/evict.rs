@@ -9,7 +9,7 @@ pub(super) fn copies(bytes: usize, llc_kib: u32) -> usize {
         return 5;
     }
     const MOST: usize = 512 << 20;
-    let wanted = 3 * (llc_kib as usize) << 10;
+    let wanted = (3 * llc_kib as usize) << 10;
     wanted.min(MOST).div_ceil(bytes.max(1)).clamp(2, 4096)
 }
 

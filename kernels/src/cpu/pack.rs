@@ -60,7 +60,7 @@ impl PackedWeight {
     /// Lays a quantised weight out.
     ///
     /// # Errors
-    /// If the operand has no elements, or its codes or scales do not have the lengths its shape asks for.
+    /// If the operand has no elements, is rotated, or its codes or scales do not have the lengths its shape asks for.
     pub fn pack(weight: &Quantized, layout: Layout) -> Result<Self, Reject> {
         let Quantized { format, scaling, rows, k, .. } = *weight;
         check(weight)?;
@@ -147,6 +147,11 @@ fn check(weight: &Quantized) -> Result<(), Reject> {
     }
     if !scaling.fits(format) {
         return Err(Reject::problem("the scale granularity does not fit the weight's format"));
+    }
+    if weight.options.hadamard {
+        return Err(Reject::problem(
+            "a rotated weight needs a rotated activation, which no CPU kernel makes",
+        ));
     }
     let scales = match scaling {
         Scaling::Tensor => 1,

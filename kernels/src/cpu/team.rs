@@ -22,16 +22,15 @@ use std::thread::{self, Thread};
 /// Calls `job(thread, chunk)` for every chunk, once each, from at most `threads` threads. `thread` is below `threads`
 /// and no two concurrent calls share it.
 pub(super) fn run(threads: usize, chunks: usize, job: &(dyn Fn(usize, usize) + Sync)) {
-    if threads > 1 && chunks > 1 {
-        if let Some(team) = TEAM.get() {
-            match team.turn.try_lock() {
-                Ok(_turn) => return team.lead(threads, chunks, job),
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    let _turn = poisoned.into_inner();
-                    return team.lead(threads, chunks, job);
-                }
-                Err(TryLockError::WouldBlock) => {}
-            }
+    if let Some(team) = TEAM.get().filter(|_| threads > 1 && chunks > 1) {
+        let turn = match team.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            // An earlier job panicked; what the turn guards was put in order before that went on.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if turn.is_some() {
+            return team.lead(threads, chunks, job);
         }
     }
     for chunk in 0..chunks {
@@ -39,9 +38,10 @@ pub(super) fn run(threads: usize, chunks: usize, job: &(dyn Fn(usize, usize) + S
     }
 }
 
-/// Starts the workers, one less than there are cores, unless they run already.
+/// Starts the workers, one less than there are cores, unless they run already, and waits until they do: a starting
+/// thread allocates.
 pub(super) fn start() {
-    TEAM.get_or_init(|| {
+    let team = TEAM.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let workers: Vec<Worker> = (1..cores)
             .map_while(|number| {
@@ -57,9 +57,14 @@ pub(super) fn start() {
             job: UnsafeCell::new(None),
             next: AtomicUsize::new(0),
             panic: Mutex::new(None),
+            ready: AtomicUsize::new(0),
             workers,
         }
     });
+    let mut turns = 0;
+    while team.ready.load(Ordering::Acquire) < team.workers.len() {
+        pause(&mut turns);
+    }
 }
 
 static TEAM: OnceLock<Team> = OnceLock::new();
@@ -82,6 +87,8 @@ struct Team {
     next: AtomicUsize,
     /// The first panic's payload.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Workers that wait for jobs.
+    ready: AtomicUsize,
     workers: Vec<Worker>,
 }
 
@@ -152,6 +159,7 @@ impl Team {
     }
 
     fn work(&self, thread: usize) -> ! {
+        self.ready.fetch_add(1, Ordering::AcqRel);
         let mut last = CLOSED;
         loop {
             let state = self.wait_for_job(thread, last);
@@ -202,4 +210,61 @@ impl Team {
 fn pause(turns: &mut u32) {
     *turns += 1;
     if *turns < SPINS { hint::spin_loop() } else { thread::yield_now() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(threads: usize, chunks: usize) -> Vec<usize> {
+        let counts: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
+        run(threads, chunks, &|thread, chunk| {
+            assert!(thread < threads);
+            counts[chunk].fetch_add(1, Ordering::Relaxed);
+        });
+        counts.into_iter().map(AtomicUsize::into_inner).collect()
+    }
+
+    #[test]
+    fn every_chunk_is_done_once() {
+        start();
+        for round in 0..2000 {
+            let chunks = round % 37;
+            assert_eq!(counted(1 + round % 4, chunks), vec![1; chunks]);
+        }
+    }
+
+    #[test]
+    fn a_parked_team_wakes_up() {
+        start();
+        for _ in 0..5 {
+            thread::sleep(std::time::Duration::from_millis(3));
+            assert_eq!(counted(2, 8), vec![1; 8]);
+        }
+    }
+
+    #[test]
+    fn a_job_inside_a_job_and_concurrent_callers_make_progress() {
+        start();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        run(2, 3, &|_, _| assert_eq!(counted(2, 3), vec![1; 3]));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_team_goes_on() {
+        start();
+        for bad in [0, 5, 31] {
+            let outcome = catch_unwind(|| run(2, 32, &|_, chunk| assert!(chunk != bad, "chunk {chunk}")));
+            let payload = outcome.expect_err("the panic comes through");
+            assert_eq!(payload.downcast_ref::<String>(), Some(&format!("chunk {bad}")));
+            assert_eq!(counted(2, 32), vec![1; 32]);
+        }
+    }
 }

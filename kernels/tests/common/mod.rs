@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tilewright_kernels::backend::{Backend, Operands, Regime};
-use tilewright_kernels::cpu::{Cpu, FAMILIES};
+use tilewright_kernels::cpu::{Cpu, FAMILIES, Path};
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::reference::{Reference, Sample};
 use tilewright_kernels::{Config, Device, Domain, Epilogue, Family, Format, Problem, is_launchable};
@@ -101,7 +101,7 @@ impl Case {
     }
 }
 
-/// A random launchable config of a family, if a few thousand tries find one.
+/// A random launchable config of a family with some parameters fixed by name, if there is one.
 pub fn random_config(
     family: &'static Family,
     problem: &Problem,
@@ -109,17 +109,20 @@ pub fn random_config(
     random: &mut Random,
     fixed: &[(&str, &str)],
 ) -> Option<Config> {
-    (0..5000).find_map(|_| {
-        let positions: Vec<u8> = family
-            .params
-            .iter()
-            .map(|param| {
-                let fixed = fixed.iter().find(|(name, _)| *name == param.name).map(|(_, value)| *value);
-                (0..param.domain.len())
-                    .find(|position| Some(value_name(&param.domain, *position).as_str()) == fixed)
-                    .unwrap_or_else(|| random.below(param.domain.len())) as u8
-            })
-            .collect();
+    // What can be chosen for each parameter: the fixed value, or everything that a device of few cores can run.
+    let choices: Vec<Vec<u8>> = family
+        .params
+        .iter()
+        .map(|param| {
+            let is_free = |position: &usize| match fixed.iter().find(|(name, _)| *name == param.name) {
+                Some((_, value)) => value_name(&param.domain, *position) == *value,
+                None => param.name != "threads" || param.domain.value(*position) <= device.units,
+            };
+            (0..param.domain.len()).filter(is_free).map(|position| position as u8).collect()
+        })
+        .collect();
+    (0..2000).find_map(|_| {
+        let positions: Vec<u8> = choices.iter().map(|choices| random.pick(choices)).collect();
         let config = Config::at(family, &positions);
         is_launchable(&config, problem, device).is_ok().then_some(config)
     })
@@ -137,5 +140,17 @@ pub fn families_of(format: Format) -> impl Iterator<Item = &'static Family> {
     FAMILIES.iter().copied().filter(move |family| family.formats.contains(&format))
 }
 
+/// The numeric paths of this processor that multiply a format, with the activation format each is for.
+pub fn paths_for(cpu: &Cpu, b: Format) -> Vec<(&'static str, Format)> {
+    let mut paths = Vec::new();
+    for path in Path::ALL.iter().filter(|path| cpu.device().caps.contains(path.caps())) {
+        match path {
+            Path::Avx512Vnni if b != Format::MxFp6E2m3 => {}
+            Path::Avx512Vnni => paths.push((path.name(), b)),
+            _ => paths.push((path.name(), Format::Bf16)),
+        }
+    }
+    paths
+}
+
 pub const LAYOUTS: [&str; 4] = ["row_major", "panel16", "panel16x2", "panel16x4"];
-pub const PATHS: [&str; 5] = ["portable", "avx2", "avx512", "avx512_bf16", "avx512_vnni"];

@@ -11,6 +11,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(super) mod decode;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod decode512;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod sources;
@@ -107,6 +109,7 @@ pub(super) struct Tile {
     /// Start from zero instead of from `acc`.
     pub(super) fresh: bool,
     /// Bytes ahead to prefetch weights; 0: none.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "portable code cannot prefetch"))]
     pub(super) prefetch: usize,
     /// Whether activation blocks end with two factors per row whose product is the block's scale. Two, because the
     /// product of an activation's and a weight's scale need not be an f32: sum · first · weight scale · second neither

@@ -49,6 +49,15 @@ pub(super) trait Registers {
     unsafe fn scales(block: *const u8) -> __m512;
 }
 
+/// A format of codes that are looked up.
+pub(super) trait Coded: Registers {
+    /// The two pair vectors of a group's codes, `[16 columns][4 k]`.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 VBMI.
+    unsafe fn look_up(luts: &Self::Luts, codes: __m512i) -> [__m512i; 2];
+}
+
 /// Sixteen E8M0 codes as f32: 0 is a subnormal, 255 a NaN.
 #[inline(always)]
 pub(super) unsafe fn widen_scales(codes: *const u8) -> __m512 {
@@ -145,8 +154,21 @@ impl<const MX: bool, const FNUZ: bool> Registers for Bits8<MX, FNUZ> {
         group: usize,
     ) -> [__m512i; 2] {
         // SAFETY: the caller has the features and a block of 8 groups of 64 bytes.
+        unsafe { Self::look_up(luts, _mm512_loadu_si512(block.add((half * 4 + group) * 64).cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn scales(block: *const u8) -> __m512 {
+        // SAFETY: MX blocks end with 16 scale codes.
+        unsafe { widen_scales(block.add(Self::BYTES - COLUMNS)) }
+    }
+}
+
+impl<const MX: bool, const FNUZ: bool> Coded for Bits8<MX, FNUZ> {
+    #[inline(always)]
+    unsafe fn look_up(luts: &[__m512i; 4], codes: __m512i) -> [__m512i; 2] {
+        // SAFETY: the caller has the features.
         unsafe {
-            let codes = _mm512_loadu_si512(block.add((half * 4 + group) * 64).cast());
             let mut low = _mm512_permutex2var_epi8(luts[0], codes, luts[1]);
             let high = _mm512_permutex2var_epi8(luts[2], codes, luts[3]);
             let sign = _mm512_set1_epi8(i8::MIN);
@@ -159,12 +181,6 @@ impl<const MX: bool, const FNUZ: bool> Registers for Bits8<MX, FNUZ> {
             }
             merge(low, high)
         }
-    }
-
-    #[inline(always)]
-    unsafe fn scales(block: *const u8) -> __m512 {
-        // SAFETY: MX blocks end with 16 scale codes.
-        unsafe { widen_scales(block.add(Self::BYTES - COLUMNS)) }
     }
 }
 
@@ -220,16 +236,21 @@ impl Registers for Bits6 {
         group: usize,
     ) -> [__m512i; 2] {
         // SAFETY: the caller has VBMI.
-        unsafe {
-            let codes = groups[group];
-            merge(_mm512_permutexvar_epi8(codes, luts[0]), _mm512_permutexvar_epi8(codes, luts[1]))
-        }
+        unsafe { Self::look_up(luts, groups[group]) }
     }
 
     #[inline(always)]
     unsafe fn scales(block: *const u8) -> __m512 {
         // SAFETY: blocks end with 16 scale codes.
         unsafe { widen_scales(block.add(Self::BYTES - COLUMNS)) }
+    }
+}
+
+impl Coded for Bits6 {
+    #[inline(always)]
+    unsafe fn look_up(luts: &[__m512i; 2], codes: __m512i) -> [__m512i; 2] {
+        // SAFETY: the caller has VBMI.
+        unsafe { merge(_mm512_permutexvar_epi8(codes, luts[0]), _mm512_permutexvar_epi8(codes, luts[1])) }
     }
 }
 
@@ -268,8 +289,7 @@ impl Registers for Bits4 {
         unsafe {
             let both = _mm512_loadu_si512(block.add((half * 2 + group / 2) * 64).cast());
             let shifted = if group % 2 == 1 { _mm512_srli_epi16::<4>(both) } else { both };
-            let codes = _mm512_and_si512(shifted, _mm512_set1_epi8(15));
-            merge(_mm512_shuffle_epi8(luts[0], codes), _mm512_shuffle_epi8(luts[1], codes))
+            Self::look_up(luts, shifted)
         }
     }
 
@@ -277,5 +297,16 @@ impl Registers for Bits4 {
     unsafe fn scales(block: *const u8) -> __m512 {
         // SAFETY: blocks end with 16 scale codes.
         unsafe { widen_scales(block.add(Self::BYTES - COLUMNS)) }
+    }
+}
+
+impl Coded for Bits4 {
+    #[inline(always)]
+    unsafe fn look_up(luts: &[__m512i; 2], codes: __m512i) -> [__m512i; 2] {
+        // SAFETY: the caller has AVX-512 BW.
+        unsafe {
+            let codes = _mm512_and_si512(codes, _mm512_set1_epi8(15));
+            merge(_mm512_shuffle_epi8(luts[0], codes), _mm512_shuffle_epi8(luts[1], codes))
+        }
     }
 }
