@@ -139,15 +139,17 @@ pub(crate) fn decisions() -> Decisions {
     ];
     weights[0].alternatives = vec![
         Alternative {
+            activation: Format::Bf16,
             format: Format::Fp8E4m3,
-            layout: Layout::Panel16,
+            layout: Some(Layout::Panel16),
             ratio: Some(1.25),
             error: Some(0.02),
             reason: "slower".into(),
         },
         Alternative {
+            activation: Format::Bf16,
             format: Format::MxFp6E3m2,
-            layout: Layout::Panel16,
+            layout: Some(Layout::Panel16),
             ratio: None,
             error: Some(0.07),
             reason: "over max_error".into(),
