@@ -6,6 +6,7 @@
 //! * **skinny**: M ≤ 32. Every weight is read once, decoded on the way; all rows ride along.
 
 use crate::config::Config;
+use crate::cpu::prior;
 use crate::device::{Caps, Device};
 use crate::family::{BackendKind, Domain, Family, Param, Reject};
 use crate::format::Format;
@@ -185,14 +186,27 @@ impl Tiling {
     }
 }
 
-fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Reject> {
-    if !device.caps.contains(t.path.caps()) {
+fn path_rules(path: Path, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if !device.caps.contains(path.caps()) {
         return Err(Reject::param("path", "the processor lacks its instructions"));
     }
     let e2m3 = Format::MxFp6E2m3;
-    if t.path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
+    if path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
         return Err(Reject::param("path", "the int8 dot is exact only where both operands are E2M3"));
     }
+    Ok(())
+}
+
+fn split_k_rules(split_k: u32, problem: &Problem) -> Result<(), Reject> {
+    if split_k > 1 && problem.k / 32 < 4 * split_k {
+        return Err(Reject::param("split_k", "fewer than four blocks of K in a part"));
+    }
+    Ok(())
+}
+
+fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    path_rules(t.path, problem, device)?;
+    split_k_rules(t.split_k, problem)?;
     if problem.a.is_mx() && !problem.b.is_mx() {
         return Err(Reject::problem("block-scaled activations need block-scaled weights"));
     }
@@ -201,9 +215,6 @@ fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Re
     }
     if t.split_k > t.threads {
         return Err(Reject::param("split_k", "more parts than threads gains nothing"));
-    }
-    if t.split_k > 1 && problem.k / 32 < 4 * t.split_k {
-        return Err(Reject::param("split_k", "fewer than four blocks of K in a part"));
     }
     let accumulators = t.tile_m * t.tile_n / if t.path == Path::Avx2 { 8 } else { PANEL };
     let registers = match t.path {
@@ -237,15 +248,54 @@ fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<()
     Ok(())
 }
 
-/// A tile of more rows than the problem has does the same work as the smallest tile that covers them, and a block that
-/// is not smaller than its dimension the same as no block.
+/// A tile of more rows than the problem has does the same work as the smallest tile that covers them; a block that is
+/// not smaller than its dimension the same as no block; and weights that are gathered from rows are not prefetched.
 fn redundant(config: &Config, problem: &Problem) -> bool {
     let t = Tiling::of(config);
-    let Domain::Numbers(tiles) = TILE_M.domain else { return false };
-    tiles.iter().any(|smaller| *smaller < t.tile_m && *smaller >= problem.m)
-        || t.kc >= problem.k
-        || t.mc >= problem.m
-        || (t.nc > 64 && t.nc >= problem.n.next_multiple_of(64))
+    !tile_m_differs(t.tile_m, problem)
+        || !kc_differs(t.kc, problem)
+        || !mc_differs(t.mc, problem)
+        || (!t.skinny && !nc_differs(t.nc, problem))
+        || (t.layout == Layout::RowMajor && t.prefetch != 0)
+}
+
+fn tile_m_differs(tile_m: u32, problem: &Problem) -> bool {
+    let Domain::Numbers(tiles) = TILE_M.domain else { return true };
+    !tiles.iter().any(|smaller| *smaller < tile_m && *smaller >= problem.m)
+}
+
+fn kc_differs(kc: u32, problem: &Problem) -> bool {
+    kc < problem.k
+}
+
+fn mc_differs(mc: u32, problem: &Problem) -> bool {
+    mc < problem.m
+}
+
+fn nc_differs(nc: u32, problem: &Problem) -> bool {
+    nc <= 64 || nc / 64 < problem.n.div_ceil(64)
+}
+
+/// The rules over one parameter alone, of both families.
+fn narrow(name: &str, value: u32, problem: &Problem, device: &Device) -> bool {
+    match name {
+        "kc" => kc_differs(value, problem),
+        "mc" => mc_differs(value, problem),
+        "nc" => nc_differs(value, problem),
+        "path" => path_rules(Path::ALL[value as usize], problem, device).is_ok(),
+        "split_k" => value <= device.units && split_k_rules(value, problem).is_ok(),
+        "threads" => value <= device.units,
+        "tile_m" => tile_m_differs(value, problem),
+        _ => true,
+    }
+}
+
+fn tiled_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    narrow(TILED_PARAMS[param].name, value, problem, device)
+}
+
+fn skinny_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    problem.m <= SKINNY_MAX_M && narrow(SKINNY_PARAMS[param].name, value, problem, device)
 }
 
 /// Every CPU kernel adds in an order that depends on its config alone, not on threads or timing.
@@ -284,11 +334,6 @@ fn no_fallback(_: &Problem, _: Layout, _: &Device) -> Option<Config> {
     None
 }
 
-fn prior(config: &Config, problem: &Problem, _device: &Device) -> f64 {
-    let t = Tiling::of(config);
-    problem.flops() as f64 / f64::from(t.threads * t.tile_m * t.tile_n)
-}
-
 const fn tiled(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
     Family {
         name,
@@ -300,8 +345,9 @@ const fn tiled(name: &'static str, summary: &'static str, formats: &'static [For
         launchable: tiled_rules,
         fallback: tiled_fallback,
         redundant,
+        narrow: tiled_narrow,
         deterministic,
-        prior,
+        prior: prior::seconds,
     }
 }
 
@@ -310,6 +356,7 @@ const fn skinny(name: &'static str, summary: &'static str, formats: &'static [Fo
         params: SKINNY_PARAMS,
         launchable: skinny_rules,
         fallback: no_fallback,
+        narrow: skinny_narrow,
         ..tiled(name, summary, formats)
     }
 }

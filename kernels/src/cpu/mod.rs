@@ -27,6 +27,7 @@ mod nest;
 mod output;
 #[cfg(feature = "std")]
 mod pack;
+mod prior;
 #[cfg(feature = "std")]
 mod scratch;
 #[cfg(feature = "std")]

@@ -47,7 +47,6 @@ fn fill_packed(
     packed: &[u8],
     elements: &mut [u8],
 ) {
-    let format = weight.format();
     #[cfg(target_arch = "x86_64")]
     if has_avx512(plan) {
         use crate::cpu::kernel::decode512;
@@ -57,16 +56,16 @@ fn fill_packed(
             if plan.biased() {
                 decode512::packed_biased(tables, block, out);
             } else {
-                decode512::packed_block(format, tables, block, out);
+                decode512::packed_block(weight.format(), tables, block, out);
             }
         };
     }
     if plan.biased() {
         let mut codes = [0; BLOCK * COLUMNS];
-        decode::packed_codes(format, packed, &mut codes);
+        decode::packed_codes(weight.format(), packed, &mut codes);
         return look_up_biased(&codes, tables, elements);
     }
-    decode::packed_block(format, tables, packed, pairs(elements));
+    decode::packed_block(weight.format(), packed, pairs(elements));
 }
 
 fn fill_row_major(
@@ -90,7 +89,7 @@ fn fill_row_major(
         decode::row_major_codes(weight, panel, block, &mut codes);
         return look_up_biased(&codes, tables, elements);
     }
-    decode::row_major_block(weight, tables, panel, block, pairs(elements));
+    decode::row_major_block(weight, panel, block, pairs(elements));
 }
 
 /// Whether the path's features include what `decode512` needs.

@@ -1,11 +1,14 @@
 //! AVX2 kernels in f32. A 16-column panel is two registers wide.
 //!
-//! Blocks are decoded through byte tables into a small buffer in the first-level cache; the arithmetic then widens
+//! Blocks are decoded, by vectorised arithmetic, into a small buffer in the first-level cache; the arithmetic then widens
 //! each pair vector by a shift and a mask.
 
 use core::arch::x86_64::*;
 
-use super::portable::{Bf16, Block, Blocks, Fp8, Fused, MxFp4, MxFp6, MxFp8, Ready};
+use super::decode::Pairs;
+use super::portable::{
+    Bf16, Blocks, Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fused, MxFp4, MxFp6E2m3, MxFp6E3m2, MxFp8, Ready,
+};
 use super::{Kernel, Source, Tile, pick};
 use crate::cpu::pack::{BLOCK, COLUMNS};
 use crate::format::Format;
@@ -24,9 +27,12 @@ pub(super) fn kernel(source: Source, rows: usize, panels: usize) -> Option<Kerne
         Source::Decoded => tiles!(Ready<false>),
         Source::DecodedScaled => tiles!(Ready<true>),
         Source::Packed(Format::Bf16) => tiles!(Fused<Bf16>),
-        Source::Packed(Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::Fp8E5m2) => tiles!(Fused<Fp8>),
+        Source::Packed(Format::Fp8E4m3) => tiles!(Fused<Fp8E4m3>),
+        Source::Packed(Format::Fp8E4m3Fnuz) => tiles!(Fused<Fp8E4m3Fnuz>),
+        Source::Packed(Format::Fp8E5m2) => tiles!(Fused<Fp8E5m2>),
         Source::Packed(Format::MxFp8) => tiles!(Fused<MxFp8>),
-        Source::Packed(Format::MxFp6E2m3 | Format::MxFp6E3m2) => tiles!(Fused<MxFp6>),
+        Source::Packed(Format::MxFp6E2m3) => tiles!(Fused<MxFp6E2m3>),
+        Source::Packed(Format::MxFp6E3m2) => tiles!(Fused<MxFp6E3m2>),
         Source::Packed(Format::MxFp4) => tiles!(Fused<MxFp4>),
     }
 }
@@ -65,19 +71,20 @@ unsafe fn tile<S: Blocks, const MR: usize, const NP: usize>(t: &Tile) {
                     }
                 }
             }
-            let mut spaces = space.iter_mut();
-            let blocks: [Block<'_>; NP] = core::array::from_fn(|p| {
-                S::load(w.add(p * t.panel_stride), t, spaces.next().expect("one space a panel"))
-            });
+            let mut scales = [[0f32; COLUMNS]; NP];
+            let mut pairs = [core::ptr::null::<Pairs>(); NP];
+            for p in 0..NP {
+                pairs[p] = S::load(w.add(p * t.panel_stride), &mut space[p], &mut scales[p]);
+            }
             if !S::SCALED {
-                add_block(&mut totals, &blocks, a);
+                add_block(&mut totals, &pairs, a);
                 continue;
             }
             let mut sums = [[[_mm256_setzero_ps(); HALVES]; NP]; MR];
-            add_block(&mut sums, &blocks, a);
-            for (p, block) in blocks.iter().enumerate() {
+            add_block(&mut sums, &pairs, a);
+            for p in 0..NP {
                 for h in 0..HALVES {
-                    let scale = _mm256_loadu_ps(block.scales.as_ptr().add(h * LANES));
+                    let scale = _mm256_loadu_ps(scales[p].as_ptr().add(h * LANES));
                     for m in 0..MR {
                         let mut sum = sums[m][p][h];
                         let mut factor = scale;
@@ -104,7 +111,7 @@ unsafe fn tile<S: Blocks, const MR: usize, const NP: usize>(t: &Tile) {
 #[inline(always)]
 unsafe fn add_block<const MR: usize, const NP: usize>(
     sums: &mut [[[__m256; HALVES]; NP]; MR],
-    blocks: &[Block<'_>; NP],
+    blocks: &[*const Pairs; NP],
     a: *const f32,
 ) {
     // SAFETY: as in `tile`.
@@ -113,7 +120,7 @@ unsafe fn add_block<const MR: usize, const NP: usize>(
         for pair in 0..BLOCK / 2 {
             for p in 0..NP {
                 for h in 0..HALVES {
-                    let words = _mm256_loadu_si256(blocks[p].pairs[pair].as_ptr().add(h * LANES).cast());
+                    let words = _mm256_loadu_si256((*blocks[p])[pair].as_ptr().add(h * LANES).cast());
                     let first = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words));
                     let second = _mm256_castsi256_ps(_mm256_and_si256(words, high));
                     for m in 0..MR {

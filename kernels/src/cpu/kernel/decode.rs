@@ -3,18 +3,20 @@
 //! A decoded block is 16 pair vectors of `[16 columns][2]` bf16 (see [`super::DECODED`]). Rows of a row-major weight
 //! are gathered into the same form; columns and k past the end decode to zero.
 
+use super::widen::widen;
 use crate::cpu::pack::{BLOCK, COLUMNS, PackedWeight};
-use crate::cpu::tables::{self, Tables};
+use crate::cpu::tables;
 use crate::format::Format;
 
 /// Pair vectors of a decoded block.
 pub(in crate::cpu) type Pairs = [[u32; COLUMNS]; BLOCK / 2];
 
 /// The codes of one block in group order: `[8 groups][16 columns][4 k]`.
-type Codes = [u8; BLOCK * COLUMNS];
+pub(in crate::cpu) type Codes = [u8; BLOCK * COLUMNS];
 
 /// Decodes a packed block. `block` has `pack::block_bytes(format)` bytes.
-pub(in crate::cpu) fn packed_block(format: Format, tables: &Tables, block: &[u8], out: &mut Pairs) {
+#[inline(always)]
+pub(in crate::cpu) fn packed_block(format: Format, block: &[u8], out: &mut Pairs) {
     if format == Format::Bf16 {
         for (pair, bytes) in out.iter_mut().zip(block.chunks_exact(COLUMNS * 4)) {
             for (word, bytes) in pair.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -25,10 +27,11 @@ pub(in crate::cpu) fn packed_block(format: Format, tables: &Tables, block: &[u8]
     }
     let mut codes: Codes = [0; BLOCK * COLUMNS];
     packed_codes(format, block, &mut codes);
-    widen(&codes, tables, out);
+    widen(format, &codes, out);
 }
 
 /// Takes the codes of a packed block of at most 8 bits apart.
+#[inline(always)]
 pub(in crate::cpu) fn packed_codes(format: Format, block: &[u8], codes: &mut Codes) {
     const GROUP: usize = COLUMNS * 4;
     match format.bits() {
@@ -56,24 +59,8 @@ pub(in crate::cpu) fn packed_codes(format: Format, block: &[u8], codes: &mut Cod
     }
 }
 
-fn widen(codes: &Codes, tables: &Tables, out: &mut Pairs) {
-    for (group, codes) in codes.chunks_exact(COLUMNS * 4).enumerate() {
-        for column in 0..COLUMNS {
-            let value = |r: usize| u32::from(tables.bf16[codes[column * 4 + r] as usize]);
-            out[2 * group][column] = value(0) | value(2) << 16;
-            out[2 * group + 1][column] = value(1) | value(3) << 16;
-        }
-    }
-}
-
 /// Gathers one block of a row-major weight: the columns of `panel`, k from `32·block`.
-pub(in crate::cpu) fn row_major_block(
-    weight: &PackedWeight,
-    tables: &Tables,
-    panel: usize,
-    block: usize,
-    out: &mut Pairs,
-) {
+pub(in crate::cpu) fn row_major_block(weight: &PackedWeight, panel: usize, block: usize, out: &mut Pairs) {
     let format = weight.format();
     if format == Format::Bf16 {
         *out = [[0; COLUMNS]; BLOCK / 2];
@@ -87,7 +74,7 @@ pub(in crate::cpu) fn row_major_block(
     }
     let mut codes: Codes = [0; BLOCK * COLUMNS];
     row_major_codes(weight, panel, block, &mut codes);
-    widen(&codes, tables, out);
+    widen(format, &codes, out);
 }
 
 /// Gathers the codes of one block of a row-major weight of at most 8 bits, in group order.

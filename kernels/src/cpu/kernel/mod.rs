@@ -18,6 +18,7 @@ mod portable;
 mod sources;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
+mod widen;
 
 use crate::cpu::families::Path;
 use crate::cpu::pack::{BLOCK, COLUMNS, block_bytes};
@@ -116,6 +117,7 @@ pub(super) struct Tile {
     /// over- nor underflows where the result does not. (`[MR]` first factors, then `[MR]` second.)
     pub(super) scaled_a: bool,
     /// The weight format's tables.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "portable code computes instead"))]
     pub(super) tables: &'static Tables,
 }
 

@@ -1,6 +1,7 @@
 //! Plain Rust, f32 arithmetic: works everywhere, and what the other paths are compared with.
 
-use super::{DECODED, Kernel, SCALES, Source, Tile, decode, pick};
+use super::decode::{self, Pairs};
+use super::{DECODED, Kernel, SCALES, Source, Tile, pick};
 use crate::cpu::pack::{BLOCK, COLUMNS, block_bytes};
 use crate::format::Format;
 
@@ -18,9 +19,12 @@ pub(super) fn kernel(source: Source, rows: usize, panels: usize) -> Option<Kerne
         Source::Decoded => tiles!(Ready<false>),
         Source::DecodedScaled => tiles!(Ready<true>),
         Source::Packed(Format::Bf16) => tiles!(Fused<Bf16>),
-        Source::Packed(Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::Fp8E5m2) => tiles!(Fused<Fp8>),
+        Source::Packed(Format::Fp8E4m3) => tiles!(Fused<Fp8E4m3>),
+        Source::Packed(Format::Fp8E4m3Fnuz) => tiles!(Fused<Fp8E4m3Fnuz>),
+        Source::Packed(Format::Fp8E5m2) => tiles!(Fused<Fp8E5m2>),
         Source::Packed(Format::MxFp8) => tiles!(Fused<MxFp8>),
-        Source::Packed(Format::MxFp6E2m3 | Format::MxFp6E3m2) => tiles!(Fused<MxFp6>),
+        Source::Packed(Format::MxFp6E2m3) => tiles!(Fused<MxFp6E2m3>),
+        Source::Packed(Format::MxFp6E3m2) => tiles!(Fused<MxFp6E3m2>),
         Source::Packed(Format::MxFp4) => tiles!(Fused<MxFp4>),
     }
 }
@@ -32,17 +36,11 @@ pub(super) trait Blocks {
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// Gives the pair vectors of the block at `block`, decoding into `space` if need be, and its scales.
+    /// Gives the pair vectors of a block, decoded into `space` if need be, and writes its scales if it has any.
     ///
     /// # Safety
     /// `block` points at a block of this kind.
-    unsafe fn load<'a>(block: *const u8, tile: &Tile, space: &'a mut decode::Pairs) -> Block<'a>;
-}
-
-/// One block, decoded.
-pub(super) struct Block<'a> {
-    pub(super) pairs: &'a decode::Pairs,
-    pub(super) scales: [f32; COLUMNS],
+    unsafe fn load<'a>(block: *const u8, space: &'a mut Pairs, scales: &mut [f32; COLUMNS]) -> &'a Pairs;
 }
 
 /// Scratch: nothing to decode.
@@ -53,51 +51,51 @@ impl<const SCALED: bool> Blocks for Ready<SCALED> {
     const BYTES: usize = DECODED + if SCALED { SCALES } else { 0 };
 
     #[inline(always)]
-    unsafe fn load<'a>(block: *const u8, _: &Tile, _: &'a mut decode::Pairs) -> Block<'a> {
-        // SAFETY: scratch blocks are aligned to 64 bytes and hold DECODED bytes of pairs, then their scales.
+    unsafe fn load<'a>(block: *const u8, _: &'a mut Pairs, scales: &mut [f32; COLUMNS]) -> &'a Pairs {
+        // SAFETY: scratch blocks are aligned to 64 bytes and hold DECODED bytes of pairs, then their scales. Nothing
+        // writes them while a kernel runs.
         unsafe {
-            let pairs = &*block.cast::<decode::Pairs>();
-            let scales =
-                if SCALED { block.add(DECODED).cast::<[f32; COLUMNS]>().read() } else { [1.0; COLUMNS] };
-            Block { pairs, scales }
+            if SCALED {
+                *scales = block.add(DECODED).cast::<[f32; COLUMNS]>().read();
+            }
+            &*block.cast::<Pairs>()
         }
     }
 }
 
-const _: () = assert!(size_of::<decode::Pairs>() == DECODED && size_of::<[f32; COLUMNS]>() == SCALES);
+const _: () = assert!(size_of::<Pairs>() == DECODED && size_of::<[f32; COLUMNS]>() == SCALES);
 
-/// Packed blocks of the bit width of `F`. Formats of one width differ only in their tables.
-pub(super) struct Fused<F: Width>(core::marker::PhantomData<F>);
+/// Packed blocks of a format, decoded on the way.
+pub(super) struct Fused<F: Element>(core::marker::PhantomData<F>);
 
-/// A format that stands for all of its bit width and scaling.
-pub(super) trait Width {
+/// A format as a type.
+pub(super) trait Element {
     const FORMAT: Format;
 }
 
-macro_rules! widths {
-    ($($name:ident = $format:ident),+) => {$(
+macro_rules! elements {
+    ($($name:ident),+) => {$(
         pub(super) struct $name;
-        impl Width for $name {
-            const FORMAT: Format = Format::$format;
+        impl Element for $name {
+            const FORMAT: Format = Format::$name;
         }
     )+};
 }
-widths!(Bf16 = Bf16, Fp8 = Fp8E4m3, MxFp8 = MxFp8, MxFp6 = MxFp6E2m3, MxFp4 = MxFp4);
+elements!(Bf16, Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, MxFp8, MxFp6E2m3, MxFp6E3m2, MxFp4);
 
-impl<F: Width> Blocks for Fused<F> {
+impl<F: Element> Blocks for Fused<F> {
     const SCALED: bool = F::FORMAT.is_mx();
     const BYTES: usize = block_bytes(F::FORMAT);
 
     #[inline(always)]
-    unsafe fn load<'a>(block: *const u8, tile: &Tile, space: &'a mut decode::Pairs) -> Block<'a> {
-        // SAFETY: `block` points at a packed block of this width.
+    unsafe fn load<'a>(block: *const u8, space: &'a mut Pairs, scales: &mut [f32; COLUMNS]) -> &'a Pairs {
+        // SAFETY: `block` points at a packed block of this format.
         let block = unsafe { core::slice::from_raw_parts(block, Self::BYTES) };
-        decode::packed_block(F::FORMAT, tile.tables, block, space);
-        let mut scales = [1.0; COLUMNS];
+        decode::packed_block(F::FORMAT, block, space);
         if Self::SCALED {
-            decode::scales(&block[Self::BYTES - COLUMNS..], &mut scales);
+            decode::scales(&block[Self::BYTES - COLUMNS..], scales);
         }
-        Block { pairs: space, scales }
+        space
     }
 }
 
@@ -120,7 +118,8 @@ unsafe fn tile<S: Blocks, const MR: usize, const NP: usize>(t: &Tile) {
             let a = t.a.cast::<f32>().add(block * a_words);
             for (p, space) in space.iter_mut().enumerate() {
                 let w = t.weight.add(p * t.panel_stride + block * t.block_stride);
-                let Block { pairs, scales } = S::load(w, t, space);
+                let mut scales = [0.0; COLUMNS];
+                let pairs = S::load(w, space, &mut scales);
                 for m in 0..MR {
                     let mut sum = if S::SCALED { [0f32; COLUMNS] } else { acc[m][p] };
                     for (pair, words) in pairs.iter().enumerate() {
