@@ -1,8 +1,8 @@
 //! The legal points of a set of families for one problem on one device.
 //!
 //! A space is enumerated under [`is_launchable`], the same predicate dispatch uses, so it holds exactly what could be
-//! dispatched, less what its family calls redundant. Points are kept in canonical order (family, then positions), which makes every index into a space
-//! reproducible within a run; indices are never written down.
+//! dispatched, less what its family calls redundant. Points are kept in canonical order (family, then positions), which
+//! makes every index into a space reproducible within a run; indices are never written down.
 
 use crate::config::Config;
 use crate::device::Device;
@@ -29,7 +29,7 @@ pub fn enumerate(family: &'static Family, problem: &Problem, device: &Device) ->
     let mut positions: Vec<u8> = narrowed.iter().map(|positions| positions[0]).collect();
     loop {
         let config = Config::at(family, &positions);
-        if is_launchable(&config, problem, device).is_ok() && !(family.redundant)(&config, problem) {
+        if is_launchable(&config, problem, device).is_ok() && !(family.redundant)(&config, problem, device) {
             found.push(config);
         }
         // An odometer over the domains, last parameter fastest.

@@ -20,7 +20,9 @@ fn by_force(family: &'static Family, problem: &Problem, cpu: &Cpu) -> Vec<Config
     }
     all.into_iter()
         .map(|positions| Config::at(family, &positions))
-        .filter(|c| is_launchable(c, problem, cpu.device()).is_ok() && !(family.redundant)(c, problem))
+        .filter(|c| {
+            is_launchable(c, problem, cpu.device()).is_ok() && !(family.redundant)(c, problem, cpu.device())
+        })
         .collect()
 }
 
@@ -53,7 +55,7 @@ fn narrowing_never_stops_a_value_of_a_tiled_config_that_is_wanted() {
                 let positions: Vec<u8> = family.params.iter().map(|p| random(p.domain.len())).collect();
                 let config = Config::at(family, &positions);
                 if is_launchable(&config, &problem, cpu.device()).is_err()
-                    || (family.redundant)(&config, &problem)
+                    || (family.redundant)(&config, &problem, cpu.device())
                 {
                     continue;
                 }

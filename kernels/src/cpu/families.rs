@@ -249,14 +249,27 @@ fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<()
 }
 
 /// A tile of more rows than the problem has does the same work as the smallest tile that covers them; a block that is
-/// not smaller than its dimension the same as no block; and weights that are gathered from rows are not prefetched.
-fn redundant(config: &Config, problem: &Problem) -> bool {
+/// not smaller than its dimension the same as no block; weights that are gathered from rows are not prefetched; and a
+/// path does what a wider one of the same arithmetic does.
+fn redundant(config: &Config, problem: &Problem, device: &Device) -> bool {
     let t = Tiling::of(config);
-    !tile_m_differs(t.tile_m, problem)
+    !path_differs(t.path, device)
+        || !tile_m_differs(t.tile_m, problem)
         || !kc_differs(t.kc, problem)
         || !mc_differs(t.mc, problem)
         || (!t.skinny && !nc_differs(t.nc, problem))
         || (t.layout == Layout::RowMajor && t.prefetch != 0)
+}
+
+/// Portable, AVX2 and AVX-512 all multiply and add in f32, the wider ones more at a time.
+fn path_differs(path: Path, device: &Device) -> bool {
+    match path {
+        Path::Portable => {
+            !device.caps.contains(Path::Avx2.caps()) && !device.caps.contains(Path::Avx512.caps())
+        }
+        Path::Avx2 => !device.caps.contains(Path::Avx512.caps()),
+        Path::Avx512 | Path::Avx512Bf16 | Path::Avx512Vnni => true,
+    }
 }
 
 fn tile_m_differs(tile_m: u32, problem: &Problem) -> bool {
@@ -282,7 +295,10 @@ fn narrow(name: &str, value: u32, problem: &Problem, device: &Device) -> bool {
         "kc" => kc_differs(value, problem),
         "mc" => mc_differs(value, problem),
         "nc" => nc_differs(value, problem),
-        "path" => path_rules(Path::ALL[value as usize], problem, device).is_ok(),
+        "path" => {
+            let path = Path::ALL[value as usize];
+            path_rules(path, problem, device).is_ok() && path_differs(path, device)
+        }
         "split_k" => value <= device.units && split_k_rules(value, problem).is_ok(),
         "threads" => value <= device.units,
         "tile_m" => tile_m_differs(value, problem),

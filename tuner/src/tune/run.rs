@@ -88,17 +88,14 @@ pub fn tune(
         resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
     let shares = Shares::new(works);
     for (index, work) in works.iter().enumerate() {
-        let contest_ns = settings.budget_s.map(|s| {
-            let left = (s * 1e9 - recorder.now_ns).max(0.0);
-            left * shares.of(index) / work.points.len() as f64
-        });
+        let time_ns = settings.budget_s.map(|s| (s * 1e9 - recorder.now_ns).max(0.0) * shares.of(index));
         let incumbent = previous.and_then(|table| incumbent(table, work));
         let context = Context {
             device,
             settings,
             resume: &resume,
             resolution_ns: header.resolution_ns,
-            contest_ns,
+            time_ns,
             incumbent,
         };
         let result = tune_weight(index, work, &context, &mut sources, recorder, progress);

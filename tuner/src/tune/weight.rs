@@ -21,8 +21,10 @@ use crate::stats::{Looks, median};
 
 /// A plan trial measures this many blocks: it compares a handful of configs that are known to be good.
 const TRIAL_BLOCKS: usize = 10;
-/// The part of a contest's time that its search may take.
-const SEARCH_SHARE: f64 = 0.55;
+/// The part of a weight's time that its searches may take; the rest is for trials of plans and finals.
+const SEARCH_SHARE: f64 = 0.5;
+/// The part that trials of plans may take.
+const TRIAL_SHARE: f64 = 0.15;
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
 const WARM_UP_AGAIN_NS: f64 = 10e6;
 
@@ -42,8 +44,8 @@ pub(super) struct Context<'a> {
     pub(super) settings: &'a Settings,
     pub(super) resume: &'a Resume,
     pub(super) resolution_ns: f64,
-    /// Time each contest of this weight may take, nanoseconds.
-    pub(super) contest_ns: Option<f64>,
+    /// Time this weight may take, nanoseconds.
+    pub(super) time_ns: Option<f64>,
     /// What the tables say now: the plan of the weight, and at each M the winner's canonical text.
     pub(super) incumbent: Option<(Plan, HashMap<u32, String>)>,
 }
@@ -76,11 +78,9 @@ pub(super) fn tune_weight(
     }
     let pairs = &quality.pairs;
     let keys: Vec<ContestKey> = work.points.iter().map(|point| work.key(point.m, pairs)).collect();
-    let name = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join("; ");
-
-    // A weight that an interrupted run had finished is taken over whole.
-    let finished: Vec<Verdict> =
-        keys.iter().filter_map(|key| context.resume.verdicts.get(key).cloned()).collect();
+    let name = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join("; "); // A weight that an interrupted run had finished is taken over whole; what it could not decide is measured again.
+    let decided = |key| context.resume.verdicts.get(key).filter(|v| !v.verdict.starts_with("ambiguous"));
+    let finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
     if let Some(plan) = context.resume.plans.get(&name).filter(|_| finished.len() == keys.len()) {
         for verdict in &finished {
             progress.decided(&format!(
@@ -97,14 +97,20 @@ pub(super) fn tune_weight(
     let mut formats: Vec<Format> = pairs.iter().map(|pair| pair.weight).collect();
     formats.dedup();
     recorder.open(work, &formats)?;
-
+    let began = recorder.now_ns;
+    // What each of the `phases` left may take, so that a share of the weight's time is spent by then.
+    let part = |now_ns: f64, share: f64, phases: usize| {
+        context.time_ns.map(|ns| ((began + ns * share - now_ns) / phases as f64).max(0.0))
+    };
     let mut searched = Vec::new();
-    for (point, key) in work.points.iter().zip(&keys) {
+    for (index, (point, key)) in work.points.iter().zip(&keys).enumerate() {
+        let time_ns = part(recorder.now_ns, SEARCH_SHARE, keys.len() - index);
         progress.contest(&work.name, point.m, "search");
         let field = Field::new(&work.base(point.m), pairs, context.device).ok_or_else(|| {
             anyhow::anyhow!("{}: no kernel of this device runs n={} k={}", work.name, work.n, work.k)
         })?;
-        let found = search_point(field, key, point.weight, pairs, context, sources, recorder, progress);
+        let found =
+            search_point(field, key, point.weight, pairs, time_ns, context, sources, recorder, progress);
         let Some(found) = found else { break };
         searched.push(found);
         if recorder.stopped {
@@ -116,13 +122,14 @@ pub(super) fn tune_weight(
     }
 
     let incumbent = context.incumbent.as_ref().map(|(plan, _)| *plan);
-    let costs = plan_costs(&searched, context, recorder, progress);
+    let time_ns = part(recorder.now_ns, SEARCH_SHARE + TRIAL_SHARE, searched.len());
+    let costs = plan_costs(&searched, time_ns, context, recorder, progress);
     let Some(plan) = choose(&costs, pairs, incumbent) else { return Ok(None) };
     let record = quality.record(name, plan, &costs);
     recorder.record(&Record::Plan(record.clone()));
 
     let mut verdicts: Vec<Verdict> = Vec::new();
-    for (at, key) in searched.iter().zip(&keys) {
+    for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
         progress.contest(&work.name, at.m, "finals");
         let neighbours: Vec<String> = verdicts.iter().filter_map(winner_config).collect();
         let incumbent = context.incumbent.as_ref().and_then(|(_, rows)| {
@@ -138,7 +145,7 @@ pub(super) fn tune_weight(
                 delta: context.settings.delta,
                 warmup_ns: WARM_UP_AGAIN_NS,
                 buffers: context.settings.buffers,
-                max_time_ns: context.contest_ns.map(|ns| ns * (1.0 - SEARCH_SHARE)),
+                max_time_ns: part(recorder.now_ns, 1.0, searched.len() - index),
                 ..RaceOptions::default()
             };
             let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
@@ -211,6 +218,7 @@ fn search_point(
     key: &ContestKey,
     weight: f64,
     pairs: &[FormatPair],
+    time_ns: Option<f64>,
     context: &Context<'_>,
     sources: &Sources<'_>,
     recorder: &mut Recorder<'_>,
@@ -222,7 +230,7 @@ fn search_point(
     let options = SearchOptions {
         max_evaluations: context.settings.max_evaluations,
         patience: context.settings.patience,
-        max_time_ns: context.contest_ns.map(|ns| ns * SEARCH_SHARE),
+        max_time_ns: time_ns,
         seed: seed_of(context.settings.seed, key, 1),
         warmup_ns: if first { context.settings.warmup_ns } else { WARM_UP_AGAIN_NS },
         ..SearchOptions::default()
@@ -255,6 +263,7 @@ fn known(field: &Field, evaluations: Option<&HashMap<String, Evaluated>>) -> Has
 /// Costs of the plans: by interleaved trials of those in contention, by the search's estimates of the others.
 fn plan_costs(
     searched: &[Searched],
+    time_ns: Option<f64>,
     context: &Context<'_>,
     recorder: &mut Recorder<'_>,
     progress: &mut dyn Progress,
@@ -285,7 +294,7 @@ fn plan_costs(
             delta: context.settings.delta,
             warmup_ns: WARM_UP_AGAIN_NS,
             buffers: context.settings.buffers,
-            max_time_ns: context.contest_ns.map(|ns| ns * (1.0 - SEARCH_SHARE) * 0.5),
+            max_time_ns: time_ns,
             sentinel: None,
             ..RaceOptions::default()
         };
