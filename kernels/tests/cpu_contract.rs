@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Case, Random};
+use common::{Case, Random, random_config};
 use tilewright_kernels::backend::{Backend, Operands, Regime, RunFault};
-use tilewright_kernels::cpu::{Activation, Cpu, Gemm, Output, PackedWeight, max_workspace_bytes};
+use tilewright_kernels::cpu::{Activation, Cpu, FAMILIES, Gemm, Output, PackedWeight, max_workspace_bytes};
 use tilewright_kernels::family::fallback;
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::{Config, Epilogue, Format, Layout, OutType, Problem, Scaling};
@@ -133,12 +133,19 @@ fn a_workspace_may_start_at_any_address() {
 
 #[test]
 fn the_largest_workspace_covers_every_smaller_m() {
-    let Setup { cpu, .. } = setup(problem());
-    let config = fallback(&problem(), Layout::RowMajor, cpu.device()).expect("row-major has a fallback");
-    let most = max_workspace_bytes(&config, &problem(), cpu.device(), 300).expect("launchable for every M");
-    for m in 1..=300 {
-        let gemm = Gemm::new(&config, &problem().with_m(m), cpu.device()).expect("launchable for every M");
-        assert!(gemm.workspace_bytes() <= most, "m={m}");
+    let cpu = Cpu::detect();
+    let mut random = Random(25);
+    for family in FAMILIES {
+        let max_m = if family.name.contains("skinny") { 32 } else { 600 };
+        let problem = Problem::new(max_m, 150, 1056, family.formats[0]);
+        for _ in 0..20 {
+            let config = random_config(family, &problem, cpu.device(), &mut random, &[]).expect("legal");
+            let most = max_workspace_bytes(&config, &problem, cpu.device(), max_m).expect("launchable");
+            for m in 1..=max_m {
+                let gemm = Gemm::new(&config, &problem.with_m(m), cpu.device()).expect("launchable");
+                assert!(gemm.workspace_bytes() <= most, "{config} m={m}");
+            }
+        }
     }
 }
 

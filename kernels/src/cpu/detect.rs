@@ -55,6 +55,8 @@ fn detected_caps() -> Caps {
         (Caps::AVX512_VBMI, has!("avx512vbmi")),
         (Caps::AVX512_BF16, has!("avx512bf16")),
         (Caps::AVX512_VNNI, has!("avx512vnni")),
+        // AMD's cores run the dot at the rate of FMA. On a Xeon (family 6, model 207) it ran at a sixth of it.
+        (Caps::FULL_RATE_BF16, has!("avx512bf16") && cpuinfo("vendor_id").as_deref() == Some("AuthenticAMD")),
     ]
     .into_iter()
     .filter(|(_, has)| *has)
@@ -86,21 +88,23 @@ fn parse_size(text: &str) -> Option<u32> {
     }
 }
 
+/// A field of the first core in Linux's description of the processor.
+fn cpuinfo(name: &str) -> Option<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    info.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_string())
+    })
+}
+
 fn model_name() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        info.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            (key.trim() == name).then(|| value.trim().to_string())
-        })
-    };
-    match field("model name") {
+    match cpuinfo("model name") {
         // Virtual machines hide the name; family and model tell microarchitectures apart even then.
-        Some(name) => match (field("cpu family"), field("model")) {
+        Some(name) => match (cpuinfo("cpu family"), cpuinfo("model")) {
             (Some(family), Some(model)) => format!("{name} family {family} model {model}"),
             _ => name,
         },
-        None => field("CPU part").map_or(std::env::consts::ARCH.to_string(), |part| {
+        None => cpuinfo("CPU part").map_or(std::env::consts::ARCH.to_string(), |part| {
             format!("{} part {part}", std::env::consts::ARCH)
         }),
     }

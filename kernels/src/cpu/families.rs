@@ -46,9 +46,9 @@ impl Path {
         }
     }
 
-    /// The fastest path of general use that a device has.
+    /// The path of general use that is probably the fastest a device has.
     pub const fn best(caps: Caps) -> Self {
-        if caps.contains(Path::Avx512Bf16.caps()) {
+        if caps.contains(Path::Avx512Bf16.caps().with(Caps::FULL_RATE_BF16)) {
             Path::Avx512Bf16
         } else if caps.contains(Path::Avx512.caps()) {
             Path::Avx512

@@ -74,6 +74,8 @@ pub(super) struct Regions {
 const ALIGN: usize = 64;
 /// Rows of a unit that keeps partial sums between passes along K, so that they stay in cache.
 const PARTIAL_ROWS: usize = 512;
+/// The largest value of parameter `threads`.
+const MOST_THREADS: u32 = 256;
 /// Bytes of weights that stay in the first-level cache while several row tiles pass over them.
 const SKINNY_PASS: usize = 16 << 10;
 
@@ -188,10 +190,12 @@ pub fn max_workspace_bytes(
     device: &Device,
     max_m: u32,
 ) -> Result<usize, Reject> {
-    // Every region grows with M, up to the rounding of M to whole tiles and of units to threads.
-    let first = max_m.saturating_sub(Tiling::of(config).tile_m * 256).max(1);
+    // Regions grow with M but for the rounding of rows to tiles and of units to threads, and for what a single row tile
+    // does differently.
+    let tile_m = Tiling::of(config).tile_m;
+    let last = max_m.saturating_sub(tile_m * MOST_THREADS).max(1);
     let mut most = 0;
-    for m in (first..=max_m).chain([1]) {
+    for m in (1..=tile_m.min(max_m)).chain(last..=max_m) {
         most = most.max(Gemm::new(config, &problem.with_m(m), device)?.workspace_bytes());
     }
     Ok(most)

@@ -7,7 +7,7 @@
 
 use crate::config::Config;
 use crate::cpu::families::{PANEL, Path, Tiling};
-use crate::device::Device;
+use crate::device::{Caps, Device};
 use crate::format::Format;
 use crate::layout::Layout;
 use crate::problem::Problem;
@@ -37,7 +37,8 @@ pub(super) fn seconds(config: &Config, problem: &Problem, device: &Device) -> f6
         Path::Portable => (8.0, 1.0),
         Path::Avx2 => (2.0, 5.0),
         Path::Avx512 => (1.0, 8.0),
-        Path::Avx512Bf16 => (0.5, 10.0),
+        Path::Avx512Bf16 if device.caps.contains(Caps::FULL_RATE_BF16) => (0.5, 10.0),
+        Path::Avx512Bf16 => (2.8, 4.0),
         Path::Avx512Vnni => (0.25, 10.0),
     };
     let block_scaling = if problem.b.is_mx() { 1.15 } else { 1.0 };

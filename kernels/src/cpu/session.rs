@@ -243,3 +243,30 @@ fn check_guard<T>(guarded: &[T], is_poison: impl Fn(&T) -> bool) -> Result<(), R
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_outside_or_a_gap_inside_the_output_is_found() {
+        let is_poison = |value: &f32| value.to_bits() == POISON;
+        let mut guarded = vec![f32::from_bits(POISON); 2 * GUARD + 4];
+        guarded[GUARD..GUARD + 4].fill(1.0);
+        assert_eq!(check_guard(&guarded, is_poison), Ok(()));
+        for at in [0, GUARD - 1, GUARD + 4, 2 * GUARD + 3] {
+            let mut written = guarded.clone();
+            written[at] = 0.0;
+            assert!(matches!(check_guard(&written, is_poison), Err(RunFault::OutOfBounds(_))), "{at}");
+        }
+        guarded[GUARD + 2] = f32::from_bits(POISON);
+        let gap = RunFault::OutOfBounds("element 2 of the output was not written".into());
+        assert_eq!(check_guard(&guarded, is_poison), Err(gap));
+    }
+
+    #[test]
+    fn the_clock_has_a_resolution() {
+        let resolution = Cpu::detect().timer_resolution();
+        assert!(!resolution.is_zero() && resolution < Duration::from_millis(1));
+    }
+}

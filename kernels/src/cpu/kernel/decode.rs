@@ -140,3 +140,80 @@ pub(in crate::cpu) fn scales(codes: &[u8], out: &mut [f32; COLUMNS]) {
         *scale = tables::scale(*code);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::pack::block_bytes;
+    use crate::format::quantize::Quantized;
+    use crate::layout::Layout;
+    use crate::problem::Scaling;
+
+    /// A weight of ragged shape whose codes run through everything the format has.
+    fn weight(format: Format) -> Quantized {
+        let (rows, k) = (35, if format.is_mx() { 96 } else { 75 });
+        let bytes = rows * format.row_bytes(k);
+        let scales = match Scaling::usual(format) {
+            Scaling::Channel => rows,
+            _ => 0,
+        };
+        Quantized {
+            format,
+            scaling: Scaling::usual(format),
+            rows,
+            k,
+            codes: (0..bytes).map(|i| (i * 37 + i / 256) as u8).collect(),
+            scales: vec![1.0; scales],
+            block_scales: (0..if format.is_mx() { rows * k / 32 } else { 0 }).map(|i| i as u8).collect(),
+            options: Default::default(),
+        }
+    }
+
+    #[test]
+    fn every_layout_holds_every_element_where_it_belongs() {
+        for &format in Format::ALL {
+            let quantized = weight(format);
+            for &layout in Layout::ALL {
+                let packed = PackedWeight::pack(&quantized, layout).expect("the weight is legal");
+                for panel in 0..3 {
+                    for block in 0..3 {
+                        check_block(&quantized, &packed, panel, block);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_block(quantized: &Quantized, packed: &PackedWeight, panel: usize, block: usize) {
+        let (format, layout) = (quantized.format, packed.layout());
+        let mut pairs = [[0; COLUMNS]; BLOCK / 2];
+        let scales: Vec<u8> = match layout.interleave() {
+            None => {
+                row_major_block(packed, panel, block, &mut pairs);
+                if format.is_mx() { row_major_scales(packed, panel, block).to_vec() } else { Vec::new() }
+            }
+            Some(interleave) => {
+                let (interleave, bytes) = (interleave as usize, block_bytes(format));
+                let at = (panel / interleave * 3 + block) * interleave + panel % interleave;
+                let block = &packed.bytes()[at * bytes..][..bytes];
+                packed_block(format, block, &mut pairs);
+                block[16 * 32 * format.bits() / 8..].to_vec()
+            }
+        };
+        for column in 0..COLUMNS {
+            let row = panel * COLUMNS + column;
+            for k in 0..BLOCK {
+                let word = pairs[k / 4 * 2 + k % 2][column] >> (16 * (k % 4 / 2));
+                let found = f32::from_bits(word << 16);
+                let exists = row < quantized.rows && block * BLOCK + k < quantized.k;
+                let wanted = if exists { format.decode(quantized.code(row, block * BLOCK + k)) } else { 0.0 };
+                let same = found == wanted || (found.is_nan() && wanted.is_nan());
+                assert!(same, "{format} {layout} row {row} block {block} k {k}: {found} is not {wanted}");
+            }
+            if format.is_mx() {
+                let wanted = if row < quantized.rows { quantized.block_scales[row * 3 + block] } else { 0 };
+                assert_eq!(scales[column], wanted, "{format} {layout} row {row} block {block}");
+            }
+        }
+    }
+}
