@@ -52,8 +52,12 @@ impl Watch {
         }
         let deviation = ((level - self.reference) / self.scale).clamp(-CLIP, CLIP);
         let shift = self.cusum.as_mut()?.push(deviation)?;
-        let since = self.from + shift.since;
-        let size = median(&self.levels[since..]).expect("not empty") - self.reference;
+        // The sum may have been a little above 0 before the change; the change is where half of it is reached.
+        let recent = &self.levels[self.levels.len().saturating_sub(3)..];
+        let size = median(recent).expect("not empty") - self.reference;
+        let reached = |level: &f64| (level - self.reference) / size >= 0.5;
+        let suspects = &self.levels[self.from + shift.since..];
+        let since = self.from + shift.since + suspects.iter().position(reached).unwrap_or(0);
         if size.abs() < self.least_shift {
             self.restart_cusum();
             return None;

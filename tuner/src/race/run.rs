@@ -9,7 +9,7 @@ use crate::bench::Bench;
 use crate::stats::{Interval, TRIM, median, trimmed_mean};
 
 /// Blocks before the first look after which a hopeless rival may leave.
-const BLOCKS_BEFORE_HOPELESS: usize = 2;
+const BLOCKS_BEFORE_HOPELESS: usize = 4;
 /// Sentinel launches that find the level after a drift.
 const PROBES: usize = 5;
 /// Warm-up goes on past its time until two rounds agree this closely, up to this many times its time.
@@ -345,7 +345,9 @@ impl<'a> Race<'a> {
         let Some(leader) = self.find_leader() else { return false };
         self.leader = Some(leader);
         let rivals = self.runners.iter().filter(|runner| !runner.has_failed()).count() - 1;
-        let level = self.options.looks.level(rivals);
+        // The leader is whoever the data put first, so any two of them may be what is compared: splitting over the pairs
+        // keeps the promise that splitting over the rivals misses in the tails.
+        let level = self.options.looks.level(rivals * (rivals + 1) / 2);
         let mut settled = true;
         for index in self.live().into_iter().filter(|index| *index != leader) {
             let Some(ratio) = self.ratio(index, leader) else { return false };
