@@ -173,9 +173,9 @@ fn explain_says_which_rung_and_why() {
         "1.50x the winner's time",
         "runner-up  cpu.tiled_mxfp6@",
         "* m 33..",
-        "plan       attn.qkv (30 times a forward pass): mxfp6_e2m3 in panel16, error 0.0125 of at most 0.05",
-        "or       fp8_e4m3 in panel16: slower, 1.250x the cost",
-        "or       mxfp6_e3m2 in panel16: over max_error, error 0.0700",
+        "plan       attn.qkv (30 times a forward pass): bf16/mxfp6_e2m3 in panel16, error 0.0125 of at most 0.05",
+        "or       bf16/fp8_e4m3 in panel16: slower, 1.250x the cost",
+        "or       bf16/mxfp6_e3m2 in panel16: over max_error, error 0.0700",
         "evidence   none in fixture.csv",
     ] {
         assert!(exact.contains(part), "{part} in\n{exact}");
