@@ -35,3 +35,5 @@ pub use counters::{Counters, Counts};
 pub use key::Key;
 pub use lookup::{Choice, NoKernel, Provenance, Request, Row, RowRef};
 pub use table::TableData;
+/// The vocabulary and the kernels, so that an engine names this crate alone.
+pub use tilewright_kernels as kernels;

@@ -192,6 +192,7 @@ impl Page<'_> {
             .filter(|finalist| {
                 finalist.weight == weight.name
                     && finalist.m == row.m
+                    && finalist.activation == weight.activation.name()
                     && finalist.format == weight.format.name()
             })
             .collect();
