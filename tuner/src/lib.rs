@@ -1,6 +1,7 @@
 //! The tuner: from a model declaration to a compiled dispatch table.
 
 pub mod bench;
+pub mod check;
 pub mod cli;
 pub mod diag;
 pub mod files;
@@ -14,3 +15,4 @@ pub mod shapes;
 pub mod stats;
 pub mod table;
 pub mod tune;
+pub mod units;

@@ -1,5 +1,6 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
+mod bench;
 mod compile;
 mod devices;
 mod explain;
@@ -7,10 +8,14 @@ mod manual;
 mod replay;
 mod shapes;
 mod tune;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tilewright_kernels::backend::Backend;
+
+use crate::table::Decisions;
 
 /// GEMM autotuner and dispatch-table compiler.
 #[derive(Parser)]
@@ -28,6 +33,8 @@ enum Command {
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
+    Verify(verify::VerifyArgs),
+    Bench(bench::BenchArgs),
     Devices(devices::DevicesArgs),
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
@@ -42,6 +49,8 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Tune(args) => args.run(),
+            Command::Verify(args) => args.run(),
+            Command::Bench(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
@@ -50,5 +59,13 @@ impl Cli {
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),
         }
+    }
+}
+
+/// Says on standard error where a table was made on another device than this one.
+fn warn_of_other_device(decisions: &Decisions, backend: &dyn Backend) {
+    let (table, here) = (&decisions.device.fingerprint, backend.fingerprint().to_string());
+    if *table != here {
+        eprintln!("warning: the table was made on another device\n  table  {table}\n  here   {here}");
     }
 }

@@ -380,6 +380,7 @@ fn json(
         "kernels": compiled.kernels,
         "measurements": outcome.measurements,
         "saved": outcome.saved,
+        "warm_from": outcome.warm_from,
         "seconds": outcome.seconds,
         "stopped": outcome.stopped,
         "not_tuned": outcome.failed,

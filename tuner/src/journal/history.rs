@@ -88,6 +88,18 @@ impl History {
         resume
     }
 
+    /// Launches of the last run that ended by itself, for the same declaration on the same device.
+    pub fn last_finished(&self, header: &RunHeader) -> Option<u64> {
+        let same =
+            |run: &RunHeader| run.fingerprint == header.fingerprint && run.declaration == header.declaration;
+        self.segments.iter().rev().filter(|s| same(&s.header)).find_map(|segment| {
+            match segment.records.last() {
+                Some(Record::End { measurements }) => Some(*measurements),
+                _ => None,
+            }
+        })
+    }
+
     /// The latest verdict of every contest on a device with that fingerprint: seeds for a warm start, in order of key.
     pub fn verdicts(&self, fingerprint: &str) -> BTreeMap<ContestKey, &Verdict> {
         let runs = self.segments.iter().filter(|s| s.header.fingerprint == fingerprint);

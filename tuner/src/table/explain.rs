@@ -13,6 +13,7 @@ use super::evidence::{self, Finalist};
 use super::lower::Lowered;
 use super::parse::Located;
 use crate::diag::BadInput;
+use crate::units::time;
 
 /// What is asked about a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,13 +281,4 @@ fn evidence_line(finalist: &Finalist) -> String {
 
 fn shown(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-/// A time with the unit people read it in.
-fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 1e3 => format!("{ns:.0} ns"),
-        ns if ns < 1e6 => format!("{:.2} µs", ns / 1e3),
-        ns => format!("{:.3} ms", ns / 1e6),
-    }
 }

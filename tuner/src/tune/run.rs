@@ -47,6 +47,7 @@ impl Default for Settings {
 }
 
 /// What a run decided.
+#[derive(Default)]
 pub struct Outcome {
     /// One result per weight that was reached, in the order of the works.
     pub results: Vec<WeightResult>,
@@ -56,6 +57,8 @@ pub struct Outcome {
     pub measurements: u64,
     /// Launches that an interrupted run had made and this one took over.
     pub saved: u64,
+    /// Launches of the last finished run of the same declaration on this device, if this run started from it.
+    pub warm_from: Option<u64>,
     /// Whether the budget or the user ended it before everything was measured.
     pub stopped: bool,
     /// Seconds by the run's clock.
@@ -82,8 +85,7 @@ pub fn tune(
     let contests = works.iter().map(|work| work.points.len()).sum();
     progress.began(contests, settings.budget_s);
     let mut sources = Sources { fingerprint: &header.fingerprint, history, tables, this_run: Vec::new() };
-    let mut outcome =
-        Outcome { results: vec![], failed: vec![], measurements: 0, saved: 0, stopped: false, seconds: 0.0 };
+    let mut outcome = Outcome { warm_from: history.last_finished(header), ..Outcome::default() };
     outcome.saved =
         resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
     let shares = Shares::new(works);

@@ -26,21 +26,37 @@ pub(super) struct Sources<'a> {
     pub(super) this_run: Vec<Verdict>,
 }
 
-/// The seeds of one contest, best guesses first.
-pub(super) fn seeds(
+/// Where one search starts.
+pub(super) struct Start {
+    /// Points, best guesses first.
+    pub(super) seeds: Vec<usize>,
+    /// Whether this very contest was decided on this device before: then little searching is left to do.
+    pub(super) warm: bool,
+}
+
+/// The start of one contest's search.
+pub(super) fn start(
     sources: &Sources<'_>,
     field: &Field,
     key: &ContestKey,
     pairs: &[FormatPair],
     device: &Device,
-) -> Vec<usize> {
+) -> Start {
     let base = field.candidates[field.sentinel].problem;
     let mut texts: Vec<String> = Vec::new();
 
-    // What won this very contest before, then the nearest contests of this run and earlier ones.
+    // The finalists of this very contest, if it was decided before; else those of the nearest contests.
     let earlier = sources.history.verdicts(sources.fingerprint);
     if let Some(verdict) = earlier.get(key) {
-        texts.extend(finalists(verdict));
+        let seeds: Vec<usize> = verdict
+            .finalists
+            .iter()
+            .filter_map(|row| field.find(&row.candidate))
+            .filter(|point| *point != field.sentinel)
+            .collect();
+        if !seeds.is_empty() {
+            return Start { seeds, warm: true };
+        }
     }
     let mut near: Vec<(f64, &Verdict)> = sources
         .this_run
@@ -77,7 +93,7 @@ pub(super) fn seeds(
             seeds.push(point);
         }
     }
-    seeds
+    Start { seeds, warm: false }
 }
 
 /// One config of every plan, so that each plan is measured at least once at every M.

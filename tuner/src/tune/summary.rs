@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::run::Outcome;
 use crate::table::{Compiled, Decisions, Weight};
+use crate::units::time;
 
 /// The decisions as a table, the model's time per forward pass before and after, and what the run spent.
 pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) -> String {
@@ -17,6 +18,11 @@ pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) ->
     write!(text, "\n{measurements} launches timed in {seconds:.0} s").expect("strings grow");
     if *saved > 0 {
         write!(text, "; {saved} more taken over from an interrupted run").expect("strings grow");
+    }
+    if let Some(before) = outcome.warm_from {
+        let fewer = before.saturating_sub(*measurements);
+        write!(text, "; started from a run of {before} launches, {fewer} fewer than that")
+            .expect("strings grow");
     }
     let Compiled { kernels, winners, cost, .. } = compiled;
     writeln!(
@@ -90,31 +96,5 @@ fn forward_pass(text: &mut String, decisions: &Decisions) {
             default / tuned
         )
         .expect("strings grow");
-    }
-}
-
-/// Nanoseconds with a unit, four digits.
-pub(super) fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::time;
-
-    #[test]
-    fn times_have_a_unit_and_three_to_four_digits() {
-        assert_eq!(time(0.5), "0.50 ns");
-        assert_eq!(time(999.4), "999 ns");
-        assert_eq!(time(12_345.0), "12.3 µs");
-        assert_eq!(time(2_500_000.0), "2.50 ms");
-        assert_eq!(time(3.2e9), "3.20 s");
     }
 }

@@ -12,12 +12,13 @@ use super::plan::{CONTENTION, MOST_CONTENDERS, Searched, choose, estimates, rank
 use super::progress::Progress;
 use super::rig::Recorder;
 use super::run::Settings;
-use super::seeds::{Sources, seeds};
+use super::seeds::{Sources, Start, start};
 use super::work::Work;
 use crate::journal::{AlternativeRecord, ContestKey, Evaluated, PlanRecord, Record, Resume, Verdict};
 use crate::race::{Entrant, RaceOptions, race};
 use crate::search::{Evaluation, Ils, SearchOptions, search};
 use crate::stats::{Looks, median};
+use crate::units::time;
 
 /// A plan trial measures this many blocks: it compares a handful of configs that are known to be good.
 const TRIAL_BLOCKS: usize = 10;
@@ -25,6 +26,8 @@ const TRIAL_BLOCKS: usize = 10;
 const SEARCH_SHARE: f64 = 0.5;
 /// The part that trials of plans may take.
 const TRIAL_SHARE: f64 = 0.15;
+/// Evaluations without improvement that end the search of a contest that was decided before.
+const WARM_PATIENCE: usize = 6;
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
 const WARM_UP_AGAIN_NS: f64 = 10e6;
 
@@ -227,15 +230,15 @@ fn search_point(
     recorder.record(&Record::Contest { key: key.clone(), candidates: field.candidates.len() });
     let first = recorder.measurements == 0;
     let known = known(&field, context.resume.evaluations.get(key));
+    let Start { seeds, warm } = start(sources, &field, key, pairs, context.device);
     let options = SearchOptions {
         max_evaluations: context.settings.max_evaluations,
-        patience: context.settings.patience,
+        patience: if warm { WARM_PATIENCE } else { context.settings.patience },
         max_time_ns: time_ns,
         seed: seed_of(context.settings.seed, key, 1),
         warmup_ns: if first { context.settings.warmup_ns } else { WARM_UP_AGAIN_NS },
         ..SearchOptions::default()
     };
-    let seeds = seeds(sources, &field, key, pairs, context.device);
     let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
     let mut log = SearchLog { shared: &shared, field: &field, key, progress, sentinel_ns: vec![] };
     let mut bench = FieldBench { shared: &shared, field: &field };
@@ -337,7 +340,7 @@ fn line(name: &str, verdict: &Verdict) -> String {
     format!(
         "{name:<22} M={:<6} {:>9}  {gain}  {:<10} {}",
         verdict.m,
-        super::summary::time(winner.ns),
+        time(winner.ns),
         verdict.verdict,
         winner.candidate
     )
