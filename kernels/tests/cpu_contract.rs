@@ -14,7 +14,6 @@ const N: usize = 20;
 const K: usize = 64;
 
 struct Setup {
-    cpu: Cpu,
     gemm: Gemm,
     weight: PackedWeight,
     activation: Vec<f32>,
@@ -33,7 +32,7 @@ fn setup(problem: Problem) -> Setup {
     let gemm = Gemm::new(&config, &problem, cpu.device()).expect("fallbacks are launchable");
     let weight = PackedWeight::pack(&quantized(N, K, problem.b), Layout::Panel16).expect("legal");
     let workspace = vec![0; gemm.workspace_bytes()];
-    Setup { cpu, gemm, weight, activation: Random(22).normals(M * K), workspace }
+    Setup { gemm, weight, activation: Random(22).normals(M * K), workspace }
 }
 
 fn problem() -> Problem {
@@ -42,7 +41,7 @@ fn problem() -> Problem {
 
 #[test]
 fn a_wrong_length_is_an_error_and_leaves_the_output_alone() {
-    let Setup { gemm, weight, activation, mut workspace, .. } = setup(problem());
+    let Setup { gemm, weight, activation, mut workspace } = setup(problem());
     let mut output = vec![7f32; M * N];
     let a = Activation::F32(&activation);
     let short = Activation::F32(&activation[1..]);
@@ -60,7 +59,7 @@ fn a_wrong_length_is_an_error_and_leaves_the_output_alone() {
 #[test]
 fn a_bias_must_be_given_exactly_if_the_problem_has_one() {
     let with_bias = Problem { epilogue: Epilogue::Bias, out: OutType::Bf16, ..problem() };
-    let Setup { gemm, weight, activation, mut workspace, .. } = setup(with_bias);
+    let Setup { gemm, weight, activation, mut workspace } = setup(with_bias);
     let mut output = vec![0u16; M * N];
     let a = Activation::F32(&activation);
     assert!(gemm.run(&weight, a, None, Output::Bf16(&mut output), &mut workspace).is_err());
@@ -107,7 +106,7 @@ fn a_weight_that_lies_about_its_lengths_is_not_packed() {
 
 #[test]
 fn both_activation_types_give_the_same_bits() {
-    let Setup { gemm, weight, activation, mut workspace, .. } = setup(problem());
+    let Setup { gemm, weight, activation, mut workspace } = setup(problem());
     let mut outputs = [vec![0f32; M * N], vec![0f32; M * N]];
     let narrow: Vec<u16> = activation.iter().map(|value| Format::Bf16.encode(*value)).collect();
     let [first, second] = &mut outputs;

@@ -6,7 +6,8 @@
 
 use crate::cpu::kernel::Slots;
 use crate::cpu::pack::BLOCK;
-use crate::cpu::tables::{self, BIAS, Tables, from_bf16, to_bf16};
+use crate::cpu::snap::Grid;
+use crate::cpu::tables::{BIAS, from_bf16, to_bf16};
 use crate::format::e8m0::{self, ScaleRule};
 use crate::format::{Format, encode};
 
@@ -88,7 +89,6 @@ impl Packing {
         if rows < tile_rows {
             out.fill(0);
         }
-        let tables = tables::tables(self.format);
         let block_words = self.slots.words(self.scaled()) * tile_rows;
         for row in 0..rows {
             let start = (first + row) * self.k;
@@ -100,7 +100,7 @@ impl Packing {
             for (block, out) in out.chunks_exact_mut(block_words).enumerate() {
                 let length = BLOCK.min(self.k - block * BLOCK);
                 let values = activation.block(start + block * BLOCK, length);
-                self.block(&values, token_scale, tables, |slot, word| out[slot * tile_rows + row] = word);
+                self.block(&values, token_scale, |slot, word| out[slot * tile_rows + row] = word);
             }
         }
     }
@@ -114,28 +114,24 @@ impl Packing {
 
     /// Quantises 32 values of a row and gives its words, by slot.
     #[inline]
-    fn block(
-        &self,
-        values: &[f32; BLOCK],
-        token_scale: f32,
-        tables: &Tables,
-        mut put: impl FnMut(usize, u32),
-    ) {
-        let codec = self.format.codec();
+    fn block(&self, values: &[f32; BLOCK], token_scale: f32, mut put: impl FnMut(usize, u32)) {
         if self.format == Format::Bf16 {
             return self.elements(&values.map(to_bf16), put);
         }
+        let grid = Grid::of(self.format);
         if !self.scaled() {
-            let code = |value: f32| if value.is_finite() { value / token_scale } else { f32::NAN };
-            return self.elements(&values.map(|v| tables.bf16[codec.encode(code(v)) as usize]), put);
+            let element = |value: f32| {
+                if value.is_finite() { exact_bf16(grid.nearest(value / token_scale)) } else { QUIET_NAN }
+            };
+            return self.elements(&values.map(element), put);
         }
         let amax = values.iter().map(|value| value.to_bits() & 0x7fff_ffff).max().unwrap_or(0);
         let scale = ScaleRule::Ocp.scale(f32::from_bits(amax), self.format);
-        let codes = if scale == e8m0::NAN {
-            [0; BLOCK]
+        let elements = if scale == e8m0::NAN {
+            [0.0; BLOCK]
         } else {
             let factor = e8m0::reciprocal(scale);
-            values.map(|value| codec.encode(value * factor))
+            values.map(|value| grid.nearest(value * factor))
         };
         let exponent = i32::from(scale) - 127;
         let words = self.slots.words(true);
@@ -143,11 +139,11 @@ impl Packing {
         put(words - 1, nan(power(exponent - exponent / 2)).to_bits());
         if self.slots != Slots::Bytes {
             put(words - 2, nan(power(exponent / 2)).to_bits());
-            return self.elements(&codes.map(|code| tables.bf16[code as usize]), put);
+            return self.elements(&elements.map(exact_bf16), put);
         }
         // Both operands were multiplied by 8.
         put(words - 2, nan(power(exponent / 2 - 6)).to_bits());
-        let bytes = codes.map(|code| i32::from(tables.biased[code as usize]) - BIAS);
+        let bytes = elements.map(|element| (element * 8.0) as i32);
         for (group, bytes) in bytes.chunks_exact(4).enumerate() {
             put(group, u32::from_le_bytes([0, 1, 2, 3].map(|r| bytes[r] as i8 as u8)));
         }
@@ -168,6 +164,13 @@ impl Packing {
             }
         }
     }
+}
+
+const QUIET_NAN: u16 = 0x7fc0;
+
+/// The bits of a value that is a bf16 number.
+fn exact_bf16(value: f32) -> u16 {
+    (value.to_bits() >> 16) as u16
 }
 
 /// 2^`exponent`, for exponents of normal numbers.

@@ -33,6 +33,8 @@ mod scratch;
 #[cfg(feature = "std")]
 mod session;
 #[cfg(feature = "std")]
+mod snap;
+#[cfg(feature = "std")]
 mod tables;
 #[cfg(feature = "std")]
 mod team;

@@ -8,12 +8,12 @@ use crate::config::Config;
 use crate::cpu::activation::Activation;
 use crate::cpu::buffer::Buffer;
 use crate::cpu::detect::Cpu;
-use crate::cpu::evict;
-use crate::cpu::families::FAMILIES;
+use crate::cpu::families::{FAMILIES, Tiling};
 use crate::cpu::gemm::Gemm;
 use crate::cpu::output::Output;
 use crate::cpu::pack::PackedWeight;
 use crate::cpu::tables::from_bf16;
+use crate::cpu::{evict, team};
 use crate::device::Device;
 use crate::family::Family;
 use crate::format::Format;
@@ -121,6 +121,8 @@ impl<'a> CpuSession<'a> {
         }
         if self.workspace.bytes().len() < gemm.workspace_bytes() {
             self.workspace = Buffer::zeroed(gemm.workspace_bytes());
+            // So that no timed launch meets its pages for the first time.
+            self.workspace.bytes_mut().fill(0xff);
         }
         let layout = config.layout();
         let known = |p: &Packed| (p.format, p.scaling, p.layout) == (problem.b, problem.scaling, layout);
@@ -212,6 +214,9 @@ impl Session for CpuSession<'_> {
         evict_if(self.regime, activation);
         let bias = self.operands.bias.as_deref().filter(|_| problem.epilogue == Epilogue::Bias);
         let workspace = self.workspace.bytes_mut();
+        // The layer before would have left the workers awake; evicting has put them to sleep.
+        let threads = Tiling::of(config).threads as usize;
+        team::run(threads, threads, &|_, _| {});
         let start = Instant::now();
         gemm.run(weight, Activation::F32(activation), bias, output, workspace)?;
         Ok(start.elapsed())

@@ -16,8 +16,6 @@ pub(super) struct Tables {
     pub(super) high: [u8; 128],
     /// E2M3 only: value · 8 + 60, the unsigned operand of `vpdpbusd`.
     pub(super) biased: [u8; 64],
-    /// The bf16 value, by the whole code.
-    pub(super) bf16: [u16; 256],
 }
 
 /// What is added to value · 8 in [`Tables::biased`]: the largest E2M3 value times 8.
@@ -31,12 +29,11 @@ pub(super) fn tables(format: Format) -> &'static Tables {
 }
 
 fn build(format: Format) -> Tables {
-    let mut tables = Tables { low: [0; 128], high: [0; 128], biased: [0; 64], bf16: [0; 256] };
+    let mut tables = Tables { low: [0; 128], high: [0; 128], biased: [0; 64] };
     for code in 0..1u16 << format.bits() {
         let value = format.decode(code);
         let bits = to_bf16(value);
         debug_assert!(value.is_nan() || from_bf16(bits) == value, "{format} {code:#x} is no bf16 number");
-        tables.bf16[code as usize] = bits;
         if code < 128 {
             tables.low[code as usize] = bits as u8;
             tables.high[code as usize] = (bits >> 8) as u8;
