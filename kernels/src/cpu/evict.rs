@@ -2,11 +2,12 @@
 
 /// Copies of the operands that timed launches rotate through, so that no candidate is lucky with an address.
 ///
-/// x86 evicts by address, so a few copies do. Elsewhere the copies themselves are the eviction: together they exceed
+/// x86 evicts by address, so a few copies do, and of a large weight, which spans every set of every cache, one. Elsewhere the copies themselves are the eviction: together they exceed
 /// the last-level cache three times over, within a bound.
 pub(super) fn copies(bytes: usize, llc_kib: u32) -> usize {
     if cfg!(target_arch = "x86_64") {
-        return 5;
+        const FEW: usize = 64 << 20;
+        return (FEW / bytes.max(1)).clamp(1, 5);
     }
     const MOST: usize = 512 << 20;
     let wanted = (3 * llc_kib as usize) << 10;

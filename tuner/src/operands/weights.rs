@@ -123,14 +123,14 @@ impl WeightFile {
             });
         };
         let layer = self.first_layer(tensors);
-        for name in tensors {
-            let name = in_layer(name, layer);
-            let Some((file, tensor)) = self.find(&name) else {
-                fault(first, &name, "no tensor of that name".into());
+        let names: Vec<String> = tensors.iter().map(|name| in_layer(name, layer)).collect();
+        for name in &names {
+            let Some((file, tensor)) = self.find(name) else {
+                fault(first, name, "no tensor of that name".into());
                 continue;
             };
             let [rows, columns] = *tensor.shape else {
-                fault(file, &name, format!("has shape {:?}, not two dimensions", tensor.shape));
+                fault(file, name, format!("has shape {:?}, not two dimensions", tensor.shape));
                 continue;
             };
             let rows = if columns == k && rows % shards == 0 {
@@ -139,19 +139,19 @@ impl WeightFile {
             } else if columns == k * shards {
                 rows
             } else {
-                fault(file, &name, format!("has shape {:?}", tensor.shape));
+                fault(file, name, format!("has shape {:?}", tensor.shape));
                 continue;
             };
             match decoder(tensor.dtype) {
                 Some(decode) => parts.push(Part { tensor, rows, decode }),
                 None => {
-                    fault(file, &name, format!("has element type {:?}, not F32, F16 or BF16", tensor.dtype))
+                    fault(file, name, format!("has element type {:?}, not F32, F16 or BF16", tensor.dtype))
                 }
             }
         }
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         if parts.len() == tensors.len() && rows != n {
-            fault(first, &tensors.join(" + "), format!("{rows} rows together, not {n}"));
+            fault(first, &names.join(" + "), format!("{rows} rows together, not {n}"));
         }
         if faults.is_empty() { Ok(parts) } else { Err(BadInput(faults)) }
     }
