@@ -14,10 +14,10 @@ use std::fs;
 
 use safetensors::{Dtype, SafeTensors};
 use tilewright_dispatch::exec::{Engine, LoadError, Weight};
-use tilewright_dispatch::table::TableData;
 use tilewright_dispatch::kernels::cpu::{Activation, Output};
 use tilewright_dispatch::kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_dispatch::kernels::{Format, Layout};
+use tilewright_dispatch::table::TableData;
 
 /// Largest error of the kernels, relative to the output's norm: both GEMMs round their activation to bf16 (2⁻⁹), or
 /// quantise it further if the plan says so.
