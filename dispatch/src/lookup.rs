@@ -8,7 +8,7 @@ use core::fmt;
 
 use tilewright_kernels::{Config, Layout, Problem, family, is_launchable};
 
-use crate::bind::Table;
+use crate::bind::{Bound, Table};
 use crate::key::Key;
 use crate::nearest::{OCTAVE, OTHER_TAIL, RADIUS, log2};
 use crate::table::{Kernel, Segment};
@@ -146,7 +146,7 @@ impl<'a> Table<'a> {
         let of_row = failed.row.and_then(|row| {
             let segment = self.data.segments.get(row.0 as usize)?;
             let (config, rank) = self.take(segment, request, failed.rank + 1)?;
-            Some(Choice { config, rank, ..*failed })
+            Some(Choice { config: *config, rank, ..*failed })
         });
         of_row
             .or_else(|| self.analytic(request, Some(&failed.config)))
@@ -176,7 +176,7 @@ impl<'a> Table<'a> {
             let [least, most] = self.data.groups[position].measured;
             Provenance::Interval { extrapolated: m < least || m > most }
         };
-        Some(Choice { config, provenance, row: Some(RowRef(at)), rank })
+        Some(Choice { config: *config, provenance, row: Some(RowRef(at)), rank })
     }
 
     /// Rungs 3 to 5.
@@ -205,17 +205,21 @@ impl<'a> Table<'a> {
         first + base as u32
     }
 
-    /// The first usable kernel of a segment, from `rank` on.
+    /// The first usable kernel of a segment, from `rank` on. By reference: a config is larger than a cache line, and is
+    /// copied once, into the answer.
     #[inline]
-    fn take(&self, segment: &Segment, request: &Request, rank: u8) -> Option<(Config, u8)> {
-        let [second, third] = segment.runner_ups;
-        (rank..3).zip([segment.kernel, second, third].iter().skip(rank as usize)).find_map(
-            |(rank, position)| {
-                let bound = self.kernels.get(*position as usize)?;
-                let config = bound.config.as_ref()?;
-                (bound.layout == request.layout && self.admits(config, request)).then_some((*config, rank))
-            },
-        )
+    fn take(&self, segment: &Segment, request: &Request, rank: u8) -> Option<(&Config, u8)> {
+        let kernels = [segment.kernel, segment.runner_ups[0], segment.runner_ups[1]];
+        for rank in rank..3 {
+            if let Some(Bound { config: Some(config), layout }) =
+                self.kernels.get(kernels[rank as usize] as usize)
+                && *layout == request.layout
+                && self.admits(config, request)
+            {
+                return Some((config, rank));
+            }
+        }
+        None
     }
 
     /// Whether a config that reads the request's layout may run it.
@@ -249,7 +253,7 @@ impl<'a> Table<'a> {
             }
             if let Some((config, rank)) = self.take(segment, request, 0) {
                 let provenance = Provenance::Nearest { distance: distance as f32 / OCTAVE as f32 };
-                best = Some((distance, Choice { config, provenance, row: Some(RowRef(at)), rank }));
+                best = Some((distance, Choice { config: *config, provenance, row: Some(RowRef(at)), rank }));
             }
         }
         best.map(|(_, choice)| choice)
