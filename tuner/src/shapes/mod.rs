@@ -123,7 +123,8 @@ pub struct Gemm {
 pub struct MPoint {
     /// Rows of A.
     pub m: u32,
-    /// What share of the model's calls it stands for, relative to the other points; finite, 0 or above.
+    /// What share of the rows (tokens) passes at this M, relative to the other points; finite, 0 or above. With equal
+    /// weights a launch at M=1 is as frequent as M=256's is large.
     pub weight: f64,
 }
 

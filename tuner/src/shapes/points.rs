@@ -9,7 +9,8 @@
 //! ]
 //! ```
 //!
-//! `to` is a bound: it is a point only where a step lands on it. A `weight` in a range is that of each of its points.
+//! `to` is a bound: it is a point only where a step lands on it. A `weight`, the share of
+//! rows that passes at this M, is in a range that of each of its points.
 
 use toml::Spanned;
 use toml::de::DeValue;

@@ -117,7 +117,7 @@ pub struct Alternative {
 pub struct Row {
     /// Rows of the activation.
     pub m: u32,
-    /// Weight of this M in the declaration's distribution.
+    /// Relative frequency of launches at this M: the declared share of the rows, over M.
     pub weight: f64,
     /// How sure the decision is.
     pub verdict: Verdict,

@@ -48,7 +48,11 @@ pub fn assemble(
         let Some(mut weight) = weight(gemm, &works[work], result) else { continue };
         for finals in &result.verdicts {
             let point = gemm.m.iter().find(|point| point.m == finals.m);
-            let Some(new) = row(finals, point.map_or(1.0, |point| point.weight), &weight) else { continue };
+            let Some(new) =
+                row(finals, point.map_or(1.0, |point| point.weight) / f64::from(finals.m), &weight)
+            else {
+                continue;
+            };
             let kept = old.and_then(|(old_weight, old_evidence)| {
                 let row = keep(old_weight, &weight, &new)?;
                 evidence

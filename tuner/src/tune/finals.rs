@@ -6,7 +6,7 @@ use super::plan::Searched;
 use super::progress::Progress;
 use crate::journal::{ContestKey, Verdict, VerdictRow};
 use crate::race::{Entrant, Preference, RaceOptions, RaceOutcome, Status, Verdict as RaceVerdict, race};
-use crate::stats::{TRIM, yuen};
+use crate::stats::{TRIM, trimmed_mean, yuen};
 
 /// Configs of the plan that take part, at most.
 const FINALISTS: usize = 8;
@@ -38,7 +38,10 @@ pub(super) fn finals(
     let fit = at.ranked.iter().filter(|(point, ratio, _)| in_plan(point) && *ratio <= SCREEN * best);
     let mut points: Vec<usize> = fit.map(|(point, ..)| *point).take(FINALISTS).collect();
     points.extend(bracket.incumbent);
-    points.push(field.sentinel);
+    // A default of another plan is measured as the sentinel, but cannot win: the weight is not stored that way.
+    if in_plan(&field.sentinel) {
+        points.push(field.sentinel);
+    }
     points.sort_unstable();
     points.dedup();
 
@@ -65,14 +68,15 @@ pub(super) fn finals(
         .collect();
     let options = RaceOptions { sentinel: Some(field.sentinel), ..options.clone() };
     let mut bench = FieldBench { shared, field };
-    let outcome = race(&mut bench, &entrants, &options, &mut RaceLog { progress })
+    let mut log = RaceLog { progress, sentinel: field.sentinel, sentinel_ns: vec![] };
+    let outcome = race(&mut bench, &entrants, &options, &mut log)
         .expect("entrants are distinct, ranked, and at most one is the incumbent");
+    let sentinel_ns = log.sentinel_ns;
     if outcome.entrants.iter().all(|entrant| entrant.trimmed_mean_ns.is_none()) {
         return by_search(at, key, bracket, "stopped before the finals");
     }
-    verdict(&outcome, at, key, &in_plan)
+    verdict(&outcome, at, key, &sentinel_ns)
 }
-
 /// A verdict that rests on the search alone.
 pub(super) fn by_search(at: &Searched, key: &ContestKey, bracket: &Bracket<'_>, why: &str) -> Verdict {
     let in_plan = |point: &usize| at.field.candidates[*point].plan() == bracket.plan;
@@ -103,66 +107,57 @@ pub(super) fn by_search(at: &Searched, key: &ContestKey, bracket: &Bracket<'_>, 
     Verdict { key: key.clone(), m: at.m, verdict: format!("ambiguous({why})"), finalists }
 }
 
-fn verdict(
-    outcome: &RaceOutcome,
-    at: &Searched,
-    key: &ContestKey,
-    in_plan: &dyn Fn(&usize) -> bool,
-) -> Verdict {
-    let measured = |point: usize| {
-        outcome.entrant(point).filter(|e| e.log_ratio.is_some() && failure(&e.status).is_none())
-    };
-    let tied: Vec<usize> = outcome.tie_set.iter().copied().filter(in_plan).collect();
-    // The default may be of another plan and the fastest all the same; the row is the plan's best then.
-    let fastest_in_plan = || {
-        let fit = outcome.entrants.iter().filter(|e| in_plan(&e.point) && measured(e.point).is_some());
-        fit.min_by(|x, y| x.log_ratio.unwrap_or(f64::MAX).total_cmp(&y.log_ratio.unwrap_or(f64::MAX)))
-            .map(|e| e.point)
-    };
-    let Some(winner) = tied.first().copied().or_else(fastest_in_plan) else {
-        return Verdict {
-            key: key.clone(),
-            m: at.m,
-            verdict: "ambiguous(every finalist failed)".into(),
-            finalists: vec![],
-        };
+fn verdict(outcome: &RaceOutcome, at: &Searched, key: &ContestKey, sentinel_ns: &[f64]) -> Verdict {
+    let Some(winner) = outcome.winner.and_then(|point| outcome.entrant(point)) else {
+        let verdict = "ambiguous(every finalist failed)".into();
+        return Verdict { key: key.clone(), m: at.m, verdict, finalists: vec![] };
     };
     let text = match &outcome.verdict {
-        _ if tied.is_empty() => "ambiguous(the default of another plan was faster)".into(),
+        RaceVerdict::Decided => "decided".into(),
+        RaceVerdict::Tied(n) => format!("tied({n})"),
+        // Parentheses would end the reason when it is read back.
         RaceVerdict::Ambiguous(reason) => format!("ambiguous({})", reason.replace(['(', ')'], "")),
-        RaceVerdict::Decided | RaceVerdict::Tied(_) if tied.len() == 1 => "decided".into(),
-        RaceVerdict::Decided | RaceVerdict::Tied(_) => format!("tied({})", tied.len()),
     };
-    let reference = outcome.entrant(winner).and_then(|e| e.log_ratio).unwrap_or(0.0);
+    let reference = winner.log_ratio.unwrap_or(0.0);
     let mut finalists: Vec<VerdictRow> = outcome
         .entrants
         .iter()
         .map(|entrant| {
-            let reason = failure(&entrant.status).unwrap_or_default().to_string();
+            let (status, reason) = match &entrant.status {
+                _ if entrant.point == winner.point => ("winner", ""),
+                Status::Failed(reason) => ("failed", reason.as_str()),
+                _ if outcome.tie_set.contains(&entrant.point) => ("tied", ""),
+                _ => ("eliminated", ""),
+            };
             let centre = entrant.log_ratio.unwrap_or(0.0);
             let (low, high) = entrant.interval.map_or((centre, centre), |i| (i.low, i.high));
-            let status = match &entrant.status {
-                _ if entrant.point == winner => "winner",
-                Status::Failed(_) => "failed",
-                _ if tied.contains(&entrant.point) => "tied",
-                _ => "eliminated",
-            };
-            let ns = entrant.trimmed_mean_ns.unwrap_or(0.0);
-            // On logarithms, so that no end is negative.
-            let logs: Vec<f64> = entrant.samples.iter().map(|ns| ns.ln()).collect();
-            let spread = yuen(&logs, TRIM).map(|y| y.interval(0.95));
+            let (ns, interval_ns) = location(&entrant.samples);
             VerdictRow {
                 candidate: at.field.candidates[entrant.point].to_string(),
                 launches: entrant.samples.len(),
                 ns,
-                interval_ns: spread.map_or([ns; 2], |i| [i.low.exp().min(ns), i.high.exp().max(ns)]),
+                interval_ns,
                 ratio: [centre, low, high].map(|log| (log - reference).exp()),
                 status: status.into(),
-                reason,
+                reason: reason.into(),
                 default: entrant.point == at.field.sentinel,
             }
         })
         .collect();
+    if outcome.entrant(at.field.sentinel).is_none() {
+        let (ns, interval_ns) = location(sentinel_ns);
+        let (winner_ns, _) = location(&winner.samples);
+        finalists.push(VerdictRow {
+            candidate: at.field.candidates[at.field.sentinel].to_string(),
+            launches: sentinel_ns.len(),
+            ns,
+            interval_ns,
+            ratio: [ns, interval_ns[0], interval_ns[1]].map(|ns| ns / winner_ns),
+            status: "eliminated".into(),
+            reason: "of another plan".into(),
+            default: true,
+        });
+    }
     let place = |row: &VerdictRow| match row.status.as_str() {
         "winner" => 0,
         "tied" => 1,
@@ -175,9 +170,13 @@ fn verdict(
     Verdict { key: key.clone(), m: at.m, verdict: text, finalists }
 }
 
-fn failure(status: &Status) -> Option<&str> {
-    match status {
-        Status::Failed(reason) => Some(reason),
-        _ => None,
-    }
+/// Trimmed mean of times with its 95 % interval, on logarithms so that no end is negative.
+fn location(samples: &[f64]) -> (f64, [f64; 2]) {
+    let logs: Vec<f64> = samples.iter().map(|ns| ns.ln()).collect();
+    let Some(centre) = trimmed_mean(&logs, TRIM) else { return (0.0, [0.0; 2]) };
+    let interval = yuen(&logs, TRIM).map_or([centre; 2], |yuen| {
+        let interval = yuen.interval(0.95);
+        [interval.low, interval.high]
+    });
+    (centre.exp(), interval.map(f64::exp))
 }

@@ -78,13 +78,18 @@ impl SearchObserver for SearchLog<'_, '_, '_> {
     }
 }
 
-/// Counts a race's launches.
+/// Counts a race's launches, and keeps the sentinel's times: it need not be an entrant.
 pub(super) struct RaceLog<'s> {
     pub(super) progress: &'s mut dyn Progress,
+    pub(super) sentinel: usize,
+    /// Its times in complete blocks or the last one, nanoseconds.
+    pub(super) sentinel_ns: Vec<f64>,
 }
-
 impl crate::race::RaceObserver for RaceLog<'_> {
-    fn sample(&mut self, _block: Option<usize>, _point: usize, sample: &Sample) {
+    fn sample(&mut self, block: Option<usize>, point: usize, sample: &Sample) {
+        if block.is_some() && point == self.sentinel {
+            self.sentinel_ns.push(sample.ns);
+        }
         self.progress.launched(sample.at_ns);
     }
 }

@@ -1,7 +1,8 @@
 //! Choosing how a weight is stored and multiplied.
 //!
 //! A weight is stored once, so one plan (formats and layout) serves all its Ms. The cost of a plan is the sum over the
-//! declared Ms of their weight times the time of the plan's best candidate there. The search's estimates, three launches
+//! declared Ms of their weight times the time of the plan's best candidate there, for each row. A declared weight is thus
+//! a share of the rows (tokens) that pass; with equal ones, one launch at M=256 counts as much as 256 at M=1. The search's estimates, three launches
 //! each, only say which plans are in contention; those are then measured against each other in interleaved blocks.
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ const KEEP: f64 = 1.02;
 pub(super) struct Searched {
     /// Rows.
     pub(super) m: u32,
-    /// Weight of this M in the cost.
+    /// Weight of one launch at this M: its share of the rows over M.
     pub(super) weight: f64,
     /// The candidates.
     pub(super) field: Field,

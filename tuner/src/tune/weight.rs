@@ -112,8 +112,17 @@ pub(super) fn tune_weight(
         let field = Field::new(&work.base(point.m), pairs, context.device).ok_or_else(|| {
             anyhow::anyhow!("{}: no kernel of this device runs n={} k={}", work.name, work.n, work.k)
         })?;
-        let found =
-            search_point(field, key, point.weight, pairs, time_ns, context, sources, recorder, progress);
+        let found = search_point(
+            field,
+            key,
+            point.weight / f64::from(point.m),
+            pairs,
+            time_ns,
+            context,
+            sources,
+            recorder,
+            progress,
+        );
         let Some(found) = found else { break };
         searched.push(found);
         if recorder.stopped {
@@ -303,8 +312,8 @@ fn plan_costs(
         };
         let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
         let mut bench = FieldBench { shared: &shared, field: &at.field };
-        let outcome = race(&mut bench, &entrants, &options, &mut RaceLog { progress })
-            .expect("contenders are distinct");
+        let mut log = RaceLog { progress, sentinel: at.field.sentinel, sentinel_ns: vec![] };
+        let outcome = race(&mut bench, &entrants, &options, &mut log).expect("contenders are distinct");
         let leader_ns = outcome.leader.and_then(|point| outcome.entrant(point)?.trimmed_mean_ns);
         for plan in &contenders {
             let measured = at.best_of(*plan).and_then(|(point, _)| outcome.entrant(point)?.log_ratio);
