@@ -28,6 +28,11 @@ const SEARCH_SHARE: f64 = 0.5;
 const TRIAL_SHARE: f64 = 0.15;
 /// Evaluations without improvement that end the search of a contest that was decided before.
 const WARM_PATIENCE: usize = 6;
+/// Blocks at which finals are looked at: further than the race's own default, because a sentinel on a shared processor
+/// often needs more than 40 to be known to δ.
+const LOOKS: [usize; 7] = [6, 10, 16, 24, 40, 64, 100];
+/// Blocks of one final, discarded ones included.
+const MAX_BLOCKS: usize = 160;
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
 const WARM_UP_AGAIN_NS: f64 = 10e6;
 
@@ -158,6 +163,8 @@ pub(super) fn tune_weight(
                 warmup_ns: WARM_UP_AGAIN_NS,
                 buffers: context.settings.buffers,
                 max_time_ns: part(recorder.now_ns, 1.0, searched.len() - index),
+                looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),
+                max_blocks: MAX_BLOCKS,
                 ..RaceOptions::default()
             };
             let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
