@@ -93,7 +93,7 @@ pub(super) fn same_weight(weight: &Weight, work: &Work<'_>) -> bool {
 fn weight(gemm: &Gemm, work: &Work<'_>, result: &WeightResult) -> Option<Weight> {
     let plan = Plan::parse(&result.plan.plan)?;
     let FormatPair { activation, weight: format } = plan.formats;
-    let alternatives = result.plan.alternatives.iter().filter_map(|a| alternative(a));
+    let alternatives = result.plan.alternatives.iter().filter_map(alternative);
     Some(Weight {
         name: gemm.name.clone(),
         n: gemm.n,

@@ -28,7 +28,7 @@ pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) ->
     writeln!(
         text,
         ". {kernels} distinct kernels ({winners} winners, {:.1} % given up).",
-        (cost - 1.0) * 100.0
+        ((cost - 1.0) * 100.0).max(0.0)
     )
     .expect("strings grow");
     for failure in &outcome.failed {
