@@ -3,6 +3,8 @@
 mod bench;
 mod compile;
 mod devices;
+#[cfg(feature = "emulator")]
+mod emulate;
 mod explain;
 mod manual;
 mod replay;
@@ -36,6 +38,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
     Devices(devices::DevicesArgs),
+    #[cfg(feature = "emulator")]
+    Emulate(emulate::EmulateArgs),
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -52,6 +56,8 @@ impl Cli {
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Devices(args) => args.run(),
+            #[cfg(feature = "emulator")]
+            Command::Emulate(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
