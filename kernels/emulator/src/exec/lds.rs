@@ -108,14 +108,44 @@ fn read(
     w: &mut Wave,
     env: &mut Env<'_>,
 ) -> Result<(), Trap> {
-    let registers = usize::from(access.bytes).div_ceil(4);
-    let mut out = [0; 4];
+    match access {
+        Access { bytes: 4, half: None, .. } => read_dwords::<1>(dst, addresses, w, env),
+        Access { bytes: 8, .. } => read_dwords::<2>(dst, addresses, w, env),
+        Access { bytes: 12, .. } => read_dwords::<3>(dst, addresses, w, env),
+        Access { bytes: 16, .. } => read_dwords::<4>(dst, addresses, w, env),
+        _ => {
+            let mut out = [0; 4];
+            for (lane, address) in addresses.iter().enumerate() {
+                let Some(address) = *address else { continue };
+                env.lds.load(w.id, address, access.bytes, &mut out)?;
+                let cell = &mut w.vgpr[usize::from(dst)][lane];
+                *cell = loaded(access, *cell, out[0]);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whole dwords; their number is a constant so that no lane costs a call of memmove.
+fn read_dwords<const N: usize>(
+    dst: u16,
+    addresses: &[Option<u32>; LANES],
+    w: &mut Wave,
+    env: &mut Env<'_>,
+) -> Result<(), Trap> {
+    let registers: &mut [Lanes; N] = w.vgpr[usize::from(dst)..].first_chunk_mut().expect("registers exist");
     for (lane, address) in addresses.iter().enumerate() {
         let Some(address) = *address else { continue };
-        env.lds.load(w.id, address, access.bytes, &mut out)?;
-        for (r, &value) in out.iter().enumerate().take(registers) {
-            let cell = &mut w.vgpr[usize::from(dst) + r][lane];
-            *cell = loaded(access, *cell, value);
+        if let Some(words) = env.lds.dwords::<N>(address) {
+            for r in 0..N {
+                registers[r][lane] = words[r];
+            }
+        } else {
+            let mut out = [0; 4];
+            env.lds.load(w.id, address, 4 * N as u8, &mut out)?;
+            for r in 0..N {
+                registers[r][lane] = out[r];
+            }
         }
     }
     Ok(())

@@ -362,7 +362,10 @@ fn load_lds(
 /// Data arrives in LDS.
 pub(crate) fn land(wave: u32, parts: &[(u32, ([u32; 4], u8))], lds: &mut Lds) -> Result<(), Trap> {
     for &(address, (value, size)) in parts {
-        lds.store(wave, address, size, &value)?;
+        let whole = size == 16 && lds.dwords_mut::<4>(address).map(|to| *to = value).is_some();
+        if !whole {
+            lds.store(wave, address, size, &value)?;
+        }
     }
     Ok(())
 }

@@ -113,6 +113,24 @@ impl Lds {
         Ok(())
     }
 
+    /// `N` dwords for the common case: aligned, inside, nobody watching.
+    #[inline(always)]
+    pub(crate) fn dwords<const N: usize>(&self, address: u32) -> Option<&[u32; N]> {
+        if self.watch.is_some() || address % 4 != 0 {
+            return None;
+        }
+        self.words.get((address / 4) as usize..)?.first_chunk()
+    }
+
+    /// As [`Lds::dwords`], to write.
+    #[inline(always)]
+    pub(crate) fn dwords_mut<const N: usize>(&mut self, address: u32) -> Option<&mut [u32; N]> {
+        if self.watch.is_some() || address % 4 != 0 {
+            return None;
+        }
+        self.words.get_mut((address / 4) as usize..)?.first_chunk_mut()
+    }
+
     /// Read-modify-write; returns the old value.
     pub(crate) fn update(&mut self, address: u32, wide: bool, f: impl Fn(u64) -> u64) -> Result<u64, Trap> {
         let bytes = if wide { 8 } else { 4 };
