@@ -141,7 +141,7 @@ impl CodeObject {
         }
         let kernels = kernels(&file, &image)?;
         let image = Region::new("code object", IMAGE, &image, false);
-        Ok(Self { arch, image, text: IMAGE + text.address(), insts, index, kernels })
+        Ok(Self { arch, image, text: IMAGE.wrapping_add(text.address()), insts, index, kernels })
     }
 
     /// The architecture it was compiled for.
@@ -172,15 +172,19 @@ impl CodeObject {
     pub fn scan(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         for kernel in &self.kernels {
-            let end = if kernel.size == 0 { u64::MAX } else { kernel.entry + kernel.size };
+            let end = if kernel.size == 0 { u64::MAX } else { kernel.entry.saturating_add(kernel.size) };
             for inst in &self.insts {
-                let pc = self.text + u64::from(inst.offset);
+                let pc = self.text.wrapping_add(u64::from(inst.offset));
                 if pc < kernel.entry || pc >= end {
                     continue;
                 }
                 if let Op::Undecodable(undecodable) = &inst.op {
                     let undecodable = (**undecodable).clone();
-                    found.push(Finding { kernel: kernel.name.clone(), pc: pc - IMAGE, undecodable });
+                    found.push(Finding {
+                        kernel: kernel.name.clone(),
+                        pc: pc.wrapping_sub(IMAGE),
+                        undecodable,
+                    });
                 }
             }
         }
@@ -189,7 +193,10 @@ impl CodeObject {
 
     /// Mnemonic of each instruction with its image address, for listings and for checks against an assembler.
     pub fn listing(&self) -> Vec<(u64, String)> {
-        self.insts.iter().map(|i| (self.text - IMAGE + u64::from(i.offset), i.mnemonic())).collect()
+        self.insts
+            .iter()
+            .map(|i| (self.text.wrapping_sub(IMAGE).wrapping_add(u64::from(i.offset)), i.mnemonic()))
+            .collect()
     }
 }
 
@@ -200,14 +207,16 @@ fn image(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Result<Vec<u8>, Erro
     for segment in file.elf_program_headers().iter().filter(|s| s.p_type(e) == elf::PT_LOAD) {
         let at = segment.p_vaddr(e) as usize;
         let (offset, size) = (segment.p_offset(e) as usize, segment.p_filesz(e) as usize);
-        let end = at + segment.p_memsz(e) as usize;
-        if end > 1 << 30 {
-            return fail(format!("a segment that ends at {end:#x}"));
+        let end = at.saturating_add(segment.p_memsz(e) as usize);
+        if end > 1 << 30 || size > end - at {
+            return fail(format!("a segment of {size} bytes in memory that ends at {end:#x}"));
         }
         if image.len() < end {
             image.resize(end, 0);
         }
-        let Some(data) = bytes.get(offset..offset + size) else { return fail("a segment outside the file") };
+        let Some(data) = bytes.get(offset..offset.saturating_add(size)) else {
+            return fail("a segment outside the file");
+        };
         image[at..at + size].copy_from_slice(data);
     }
     for section in file.sections().filter(|s| s.name() == Ok(".rela.dyn")) {
@@ -217,10 +226,10 @@ fn image(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Result<Vec<u8>, Erro
             if info as u32 != RELATIVE64 {
                 return fail(format!("relocation type {} is not modelled", info as u32));
             }
-            let Some(place) = image.get_mut(at..at + 8) else {
+            let Some(place) = image.get_mut(at..at.saturating_add(8)) else {
                 return fail("a relocation outside the image");
             };
-            place.copy_from_slice(&(IMAGE + addend).to_le_bytes());
+            place.copy_from_slice(&IMAGE.wrapping_add(addend).to_le_bytes());
         }
     }
     Ok(image)
@@ -239,7 +248,7 @@ fn kernels(file: &ElfFile64<'_, Endianness>, image: &[u8]) -> Result<Vec<Kernel>
             continue;
         }
         let at = symbol.address() as usize;
-        let Some(bytes) = image.get(at..at + 64) else {
+        let Some(bytes) = image.get(at..at.saturating_add(64)) else {
             return fail(format!("descriptor of `{name}` lies outside"));
         };
         let offset = i64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"));
@@ -249,7 +258,7 @@ fn kernels(file: &ElfFile64<'_, Endianness>, image: &[u8]) -> Result<Vec<Kernel>
             name: name.into(),
             metadata: metadata.iter().find(|m| m.symbol == format!("{name}.kd")).cloned(),
             descriptor: Descriptor::parse(bytes),
-            entry: IMAGE + entry,
+            entry: IMAGE.wrapping_add(entry),
             size,
         });
     }

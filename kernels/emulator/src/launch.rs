@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::code_object::{CodeObject, Kernel};
+use crate::code_object::{CodeObject, Kernel, NOWHERE};
 use crate::error::Error;
 use crate::memory::{Bus, Memory, Region};
 use crate::report::{Report, Traffic};
@@ -163,6 +163,7 @@ impl CodeObject {
             kernel,
             bus: Bus { memory, own: [&self.image, &kernarg, &packet] },
             grid,
+            start: start(self, kernel)?,
             lds_bytes: lds,
             kernarg: KERNARG,
             packet: PACKET,
@@ -203,6 +204,17 @@ fn check(code: &CodeObject, kernel: &Kernel, grid: Grid) -> Result<u32, Error> {
         return error(kernel, format!("kernel code properties {unmodelled:#x} are not modelled"));
     }
     Ok(lds)
+}
+
+/// Index of the instruction at which waves begin: 256 bytes in where arguments are preloaded, past the code that
+/// loads them for firmware that does not.
+fn start(code: &CodeObject, kernel: &Kernel) -> Result<usize, Error> {
+    let entry = kernel.entry.wrapping_add(if kernel.descriptor.preload.0 > 0 { 256 } else { 0 });
+    let word = entry.checked_sub(code.text).filter(|at| at % 4 == 0).map(|at| at / 4);
+    match word.and_then(|word| code.index.get(usize::try_from(word).ok()?)) {
+        Some(&index) if index != NOWHERE => Ok(index as usize),
+        _ => error(kernel, format!("its entry {entry:#x} is no instruction of the text section")),
+    }
 }
 
 /// Lays out the argument segment.

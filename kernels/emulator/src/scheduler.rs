@@ -21,6 +21,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) bus: Bus<'a>,
     pub(crate) grid: Grid,
+    /// Index of the first instruction.
+    pub(crate) start: usize,
     pub(crate) lds_bytes: u32,
     pub(crate) kernarg: u64,
     pub(crate) packet: u64,
@@ -97,8 +99,8 @@ fn wave(setup: &Setup<'_>, group: [u32; 3], id: u32, threads: u32) -> Wave {
     let active = (threads - first).min(LANES as u32);
     let mut w = Wave {
         id,
-        sgpr: [options.poison; 128],
-        vgpr: vec![[options.poison; LANES]; 512],
+        sgpr: [options.poison; 256],
+        vgpr: vec![[options.poison; LANES]; 2 * usize::from(AGPR) + 32],
         exec: if active == 64 { u64::MAX } else { (1 << active) - 1 },
         scc: false,
         mode: Mode(d.mode),
@@ -157,8 +159,7 @@ fn wave(setup: &Setup<'_>, group: [u32; 3], id: u32, threads: u32) -> Wave {
         };
         w.vgpr[0][lane as usize] = packed;
     }
-    let start = kernel.entry + if d.preload.0 > 0 { 256 } else { 0 };
-    w.pc = setup.code.index[((start - setup.code.text) / 4) as usize] as usize;
+    w.pc = setup.start;
     w
 }
 
@@ -227,7 +228,12 @@ impl Group<'_> {
             Op::Scalar(op) => op.destination().map_or(String::new(), |s| format!("s{s}={:08x}", w.s32(s))),
             Op::Undecodable(_) => String::new(),
         };
-        let pc = self.setup.code.text - self.setup.code.image.base + u64::from(inst.offset);
+        let pc = self
+            .setup
+            .code
+            .text
+            .wrapping_sub(self.setup.code.image.base)
+            .wrapping_add(u64::from(inst.offset));
         eprintln!("{pc:6x} {:32} {result:20} exec={:016x} scc={}", inst.mnemonic(), w.exec, u8::from(w.scc));
     }
 
@@ -235,7 +241,7 @@ impl Group<'_> {
         let code = self.setup.code;
         let (pc, instruction) = match code.insts.get(at) {
             Some(inst) => {
-                let pc = code.text - code.image.base + u64::from(inst.offset);
+                let pc = code.text.wrapping_sub(code.image.base).wrapping_add(u64::from(inst.offset));
                 (pc, format!("{} ({:?})", inst.mnemonic(), inst.encoding))
             }
             None => (0, "outside the text".into()),

@@ -158,3 +158,31 @@ fn what_is_no_code_object_is_refused_with_a_reason() {
     elf[0x12] = 62;
     assert!(refused(&elf).contains("another machine"));
 }
+
+#[test]
+fn a_damaged_code_object_is_refused_or_faults_and_never_panics() {
+    let whole =
+        std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemm-gfx942.hsaco")).unwrap();
+    let mut r = Random(17);
+    let mut loaded = 0;
+    for _ in 0..3000 {
+        let mut damaged = whole.clone();
+        let at = r.below(damaged.len() as u32) as usize;
+        damaged[at] ^= 1 << r.below(8);
+        if r.below(10) == 0 {
+            damaged.truncate(at);
+        }
+        let Ok(code) = CodeObject::load(&damaged) else { continue };
+        code.scan();
+        loaded += 1;
+        if loaded % 16 == 0 {
+            let memory = Memory::new();
+            let options = Options { limit: 2000, ..Options::default() };
+            for kernel in code.kernels() {
+                // Addresses of nothing: whatever the damage, the first access faults.
+                let _ = code.launch_packed(&kernel.name, &memory, Grid::linear(1, 256), &[0; 64], &options);
+            }
+        }
+    }
+    assert!(loaded > 1000);
+}

@@ -255,6 +255,21 @@ fn races_are_reported_by_place_and_waves() {
     }
 }
 
+#[test]
+fn a_wave_that_polls_lds_lets_the_others_run() {
+    let a: Vec<u32> = (0..64).map(|i| 7 * i).collect();
+    for arch in ARCHS {
+        for order in [Order::Forward, Order::Reverse, Order::Random] {
+            let mut memory = Memory::new();
+            let (pa, out) = (memory.alloc_from("a", &a.bytes()), memory.alloc("out", 256, 0));
+            let options = Options { order, ..Options::default() };
+            launch(arch, "handoff", &memory, 128, &[pa.into(), out.into()], &options).unwrap();
+            let want: Vec<u32> = a.iter().rev().map(|x| x + 1).collect();
+            assert_eq!(read::<u32>(&memory, out, 64), want, "{order:?}");
+        }
+    }
+}
+
 fn fault(result: Result<(), Error>) -> String {
     match result {
         Err(error @ Error::Fault(_)) => error.to_string(),

@@ -58,8 +58,9 @@ pub(crate) enum State {
 /// One wave.
 pub(crate) struct Wave {
     pub(crate) id: u32,
-    pub(crate) sgpr: [u32; 128],
-    /// VGPRs, then AGPRs.
+    /// 128 registers, and room so that no range that an instruction can name lies outside.
+    pub(crate) sgpr: [u32; 256],
+    /// 256 VGPRs, 256 AGPRs, and the like room.
     pub(crate) vgpr: Vec<Lanes>,
     pub(crate) exec: u64,
     pub(crate) scc: bool,

@@ -116,7 +116,7 @@ impl Lds {
     /// `N` dwords for the common case: aligned, inside, nobody watching.
     #[inline(always)]
     pub(crate) fn dwords<const N: usize>(&self, address: u32) -> Option<&[u32; N]> {
-        if self.watch.is_some() || address % 4 != 0 {
+        if self.watch.is_some() || !address.is_multiple_of(4) {
             return None;
         }
         self.words.get((address / 4) as usize..)?.first_chunk()
@@ -125,7 +125,7 @@ impl Lds {
     /// As [`Lds::dwords`], to write.
     #[inline(always)]
     pub(crate) fn dwords_mut<const N: usize>(&mut self, address: u32) -> Option<&mut [u32; N]> {
-        if self.watch.is_some() || address % 4 != 0 {
+        if self.watch.is_some() || !address.is_multiple_of(4) {
             return None;
         }
         self.words.get_mut((address / 4) as usize..)?.first_chunk_mut()

@@ -37,6 +37,21 @@ KERNEL(128) race(u32* out) {
   out[i] = ((volatile LDS u32*)lds)[127 - i];
 }
 
+// Wave 0 hands data to wave 1 by a flag in LDS, without a barrier: wave 1 polls.
+KERNEL(128) handoff(const u32* a, u32* out) {
+  __shared__ u32 data[64], flag;
+  u32 i = thread() & 63, wave = __builtin_amdgcn_readfirstlane(thread() >> 6);
+  if (thread() == 0) __hip_atomic_store(&flag, 0, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+  sync();
+  if (wave == 0) {
+    data[i] = a[i] + 1;
+    if (i == 0) __hip_atomic_store(&flag, 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP);
+  } else {
+    while (__hip_atomic_load(&flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_WORKGROUP) == 0) {}
+    out[i] = data[63 - i];
+  }
+}
+
 // One past the end of the buffer, by the last lane.
 KERNEL(64) overrun(u32* out) { out[thread() + 1] = thread(); }
 
