@@ -59,12 +59,17 @@ fn run(path: &str) -> Result<String, String> {
             let bits = u32::from(pair[0]) | u32::from(pair[1]) << 8;
             let error = (f64::from(BF16.decode(bits)) - want).abs() / want.abs().max(problem.magnitude);
             worst = if error.is_nan() { f64::INFINITY } else { worst.max(error) };
-            differ += usize::from(BF16.encode(want, false) != bits);
+            // Some of the kernels round to nearest, some cut off.
+            let cut = (want as f32).to_bits() >> 16;
+            differ += usize::from(BF16.encode(want, false) != bits && cut != bits);
         }
         if worst > 0.01 {
             return Err(format!("largest error {worst:.4} of the typical result ({dma:?}, {order:?})"));
         }
-        lines.push(format!("{} instructions, worst {worst:.5}, {differ} not nearest", report.instructions));
+        lines.push(format!(
+            "{} instructions, worst {worst:.5}, {differ} neither nearest nor cut off",
+            report.instructions
+        ));
     }
     Ok(lines.join("; "))
 }
