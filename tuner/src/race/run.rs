@@ -6,7 +6,7 @@ use super::judge::{self, CONFIDENCE};
 use super::outcome::{DriftEvent, EntrantResult, RaceOutcome, Status, Verdict};
 use super::{Entrant, RaceError, RaceObserver, RaceOptions};
 use crate::bench::Bench;
-use crate::stats::{Interval, TRIM, median, trimmed_mean};
+use crate::stats::{Interval, Shrinkage, TRIM, median, trimmed_mean};
 
 /// Blocks before the first look after which a hopeless rival may leave.
 const BLOCKS_BEFORE_HOPELESS: usize = 4;
@@ -348,9 +348,15 @@ impl<'a> Race<'a> {
         // The leader is whoever the data put first, so any two of them may be what is compared: splitting over the pairs
         // keeps the promise that splitting over the rivals misses in the tails.
         let level = self.options.looks.level(rivals * (rivals + 1) / 2);
+        let rivals: Vec<usize> = self.live().into_iter().filter(|index| *index != leader).collect();
+        let Some(ratios) = rivals.iter().map(|index| self.ratio(*index, leader)).collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let shared = Shrinkage::estimate(&ratios);
         let mut settled = true;
-        for index in self.live().into_iter().filter(|index| *index != leader) {
-            let Some(ratio) = self.ratio(index, leader) else { return false };
+        for (index, own) in rivals.into_iter().zip(ratios) {
+            let ratio = shared.map_or(own, |shared| shared.apply(own));
             // An incumbent that is slower by less than a change is worth stays.
             let bar =
                 if self.runners[index].entrant.incumbent { self.options.min_improvement() } else { 0.0 };
