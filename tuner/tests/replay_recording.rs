@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tilewright::bench::Bench;
 use tilewright::race::RaceOptions;
-use tilewright::replay::{Plan, RecordedBench, Recording, device_race, render, replay_race, replay_search};
+use tilewright::replay::{
+    Plan, RecordedBench, Recording, device_race, render, replay_race, replay_search, replay_tuning,
+};
 
 /// Three parameters, timings in between them, values not in order.
 const SMALL: &str = "\
@@ -140,7 +142,11 @@ fn races_pick_well_and_are_reported() {
     let report = tilewright::replay::Report {
         searches: vec![replay_search(&recording, None, &plan("ils"))],
         races: vec![races],
+        tunings: vec![replay_tuning(&recording, &device_race(), &plan("guided"))],
     };
+    let tuning = &report.tunings[0];
+    assert!(tuning.regret_mean < 0.002 && tuning.to_optimum_median < 0.01, "{tuning:?}");
+    assert!(tuning.evaluations > 60.0 && tuning.evaluations <= 200.0, "{tuning:?}");
     let text = render(&report);
     assert!(text.contains("small") && text.contains("12 of the best 40"), "{text}");
     assert!(serde_json::to_string(&report).unwrap().contains("\"regret_mean\""));
