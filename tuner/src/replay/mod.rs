@@ -14,6 +14,8 @@ mod recording;
 mod report;
 
 pub use bench::RecordedBench;
-pub use experiments::{Plan, RaceSummary, SearchSummary, device_race, replay_race, replay_search};
+pub use experiments::{
+    Plan, RaceSummary, SearchSummary, TuningSummary, device_race, replay_race, replay_search, replay_tuning,
+};
 pub use recording::Recording;
 pub use report::{Report, render};

@@ -16,7 +16,7 @@ use super::seeds::{Sources, Start, start};
 use super::work::Work;
 use crate::journal::{AlternativeRecord, ContestKey, Evaluated, PlanRecord, Record, Resume, Verdict};
 use crate::race::{Entrant, RaceOptions, race};
-use crate::search::{Evaluation, Ils, SearchOptions, search};
+use crate::search::{Evaluation, Guided, SearchOptions, search};
 use crate::stats::{Looks, median};
 use crate::units::time;
 
@@ -258,7 +258,7 @@ fn search_point(
     let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
     let mut log = SearchLog { shared: &shared, field: &field, key, progress, sentinel_ns: vec![] };
     let mut bench = FieldBench { shared: &shared, field: &field };
-    let mut strategy = Ils::default();
+    let mut strategy = Guided::default();
     let outcome =
         search(&field.space, &seeds, field.sentinel, &mut bench, &mut strategy, &options, &mut log, &known)
             .expect("seeds and sentinel are points of the field");
