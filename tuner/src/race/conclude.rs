@@ -56,9 +56,9 @@ impl Race<'_> {
     }
 
     /// Leader and survivors, the winner first: the incumbent, or else the most preferred of those whose estimate lies
-    /// within half of δ. A rival whose wide interval merely reaches 0 ties, but does not win by its name.
+    /// within a quarter of δ. A rival whose wide interval merely reaches 0 ties, but does not win by its name.
     fn tie_set(&self, leader: usize) -> Vec<usize> {
-        let near = 0.5 * self.options.delta();
+        let near = 0.25 * self.options.delta();
         let is_near = |index: usize| {
             index == leader || self.ratio(index, leader).is_some_and(|ratio| ratio.mean <= near)
         };

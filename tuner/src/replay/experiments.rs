@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{RecordedBench, Recording};
 use crate::race::{Entrant, RaceOptions, race};
 use crate::search::{SearchOptions, Space, Strategy, View, search, strategy};
-use crate::stats::{Looks, Rng, median, quantile};
+use crate::stats::{Looks, Rng, TRIM, median, quantile, trimmed_mean};
 
 /// Times are recorded in milliseconds with four digits.
 const RESOLUTION_NS: f64 = 100.0;
@@ -101,7 +101,7 @@ pub struct TuningSummary {
 /// Tunes a recording once a seed: a search with the default budget, then a race of its best eight and the sentinel.
 pub fn replay_tuning(recording: &Recording, race_options: &RaceOptions, plan: &Plan) -> TuningSummary {
     const FINALISTS: usize = 8;
-    let truth = steady_medians(recording, plan.skip);
+    let truth = true_times(recording, plan.skip);
     let optimum = truth.iter().copied().fold(f64::INFINITY, f64::min);
     let traces = served(recording, plan.skip);
     let space = recording.space();
@@ -243,7 +243,9 @@ pub fn replay_race(
 ) -> RaceSummary {
     let traces = served(recording, plan.skip);
     let truth: Vec<f64> = steady(recording, plan.skip)
-        .map(|steady| median(&every_second(steady, 1)).or(median(steady)).expect("a config has samples"))
+        .map(|steady| {
+            trimmed_mean(&every_second(steady, 1), TRIM).or(median(steady)).expect("a config has samples")
+        })
         .collect();
     let mut ranked: Vec<usize> = (0..truth.len()).collect();
     let all = steady_medians(recording, plan.skip);
@@ -307,6 +309,10 @@ fn steady(recording: &Recording, skip: usize) -> impl Iterator<Item = &[f64]> {
 
 fn steady_medians(recording: &Recording, skip: usize) -> Vec<f64> {
     steady(recording, skip).map(|steady| median(steady).expect("a config has samples")).collect()
+}
+
+fn true_times(recording: &Recording, skip: usize) -> Vec<f64> {
+    steady(recording, skip).map(|steady| trimmed_mean(steady, TRIM).expect("a config has samples")).collect()
 }
 
 fn served(recording: &Recording, skip: usize) -> Vec<Vec<f64>> {
