@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::replay::{Plan, Recording, Report, device_race, render, replay_race, replay_search};
+use crate::replay::{
+    Plan, Recording, Report, device_race, render, replay_race, replay_search, replay_tuning,
+};
 use crate::search::STRATEGIES;
 
 /// Replay brute-forced spaces through the real search and race.
@@ -36,7 +38,7 @@ pub(super) struct Args {
     /// First timings of each config that are not used, because the clocks had not settled.
     #[arg(long, default_value_t = 8)]
     skip: usize,
-    /// Leave out the races.
+    /// Leave out the races and what search and race do together.
     #[arg(long)]
     no_races: bool,
     /// Print JSON.
@@ -60,6 +62,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         report.searches.push(replay_search(&recording, warm_from.as_ref(), &plan));
         if !args.no_races {
             report.races.push(replay_race(&recording, 32, 400, &device_race(), &plan));
+            report.tunings.push(replay_tuning(&recording, &device_race(), &plan));
         }
     }
     if args.json {

@@ -38,7 +38,7 @@ pub(super) struct TuneArgs {
     /// Time for the whole run, for instance 90s, 2m or 1h30m. Without it searches end by themselves.
     #[arg(long, value_parser = parse_duration)]
     budget: Option<f64>,
-    /// Seed of everything random.
+    /// Seed of search orders and blocks. Operands do not depend on it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Real weights, one file or all shards of a model: decide quality on them and time with them.
@@ -82,7 +82,7 @@ impl TuneArgs {
         let mut jobs = Vec::new();
         let mut faults = Vec::new();
         for declaration in &declarations {
-            match plan_work(declaration, weights.as_ref(), self.seed) {
+            match plan_work(declaration, weights.as_ref()) {
                 Ok(works) => jobs.push((declaration, works)),
                 Err(bad) => faults.extend(bad.0),
             }
@@ -137,7 +137,7 @@ impl TuneArgs {
             regime: if self.hot { "hot" } else { "cold" }.into(),
             resolution_ns: backend.timer_resolution().as_nanos() as f64,
         };
-        let rig = DeviceRig::new(backend, regime, self.seed, budget_s, &STOP);
+        let rig = DeviceRig::new(backend, regime, budget_s, &STOP);
         let run = Run {
             declaration,
             works,

@@ -5,9 +5,10 @@
 //!
 //! **Method.** Randomised complete blocks: every live entrant runs once in each block, in a seeded random order, so that
 //! whatever moves slowly hits all of them alike. The statistic of a rival is the 20 % trimmed mean of its log-ratios to
-//! the leader, paired within the block, with its Winsorised error ([`crate::stats::yuen`]). A rival leaves at a look when
-//! its lower bound lies above 0, the error probability being split over looks and rivals; the race ends when one is left,
-//! when all that are left are within ±δ, or when blocks or time run out.
+//! the leader, paired within the block, with its Winsorised error ([`crate::stats::yuen`]), whose spread is shrunk to what
+//! the rivals have in common ([`crate::stats::Shrinkage`]). A rival leaves at a look when its lower bound lies above 0, the
+//! error probability being split over looks and pairs; the race ends when one is left, when all that are left are within
+//! ±δ, or when blocks or time run out.
 //!
 //! The *sentinel*, the default config, runs twice in each block under two ids. Its two halves are a live A/A test of the
 //! machine, its level over the blocks shows drift.
@@ -17,10 +18,12 @@
 //! transitive (Sankaran, Karlsson & Bientinesi 2024). A candidate that fails leaves with its reason; the others go on.
 
 mod block;
+mod conclude;
 mod drift;
 mod judge;
 mod options;
 mod outcome;
+mod recover;
 mod run;
 
 use thiserror::Error;

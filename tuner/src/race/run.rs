@@ -3,15 +3,13 @@
 use super::block::{End, Seat, Stopwatch};
 use super::drift::Watch;
 use super::judge::{self, CONFIDENCE};
-use super::outcome::{DriftEvent, EntrantResult, RaceOutcome, Status, Verdict};
+use super::outcome::{DriftEvent, RaceOutcome};
 use super::{Entrant, RaceError, RaceObserver, RaceOptions};
 use crate::bench::Bench;
-use crate::stats::{Interval, TRIM, median, trimmed_mean};
+use crate::stats::{Interval, Shrinkage, Yuen, median};
 
 /// Blocks before the first look after which a hopeless rival may leave.
 const BLOCKS_BEFORE_HOPELESS: usize = 4;
-/// Sentinel launches that find the level after a drift.
-const PROBES: usize = 5;
 /// Warm-up goes on past its time until two rounds agree this closely, up to this many times its time.
 const SETTLED: f64 = 0.01;
 const LONGEST_WARMUP: f64 = 3.0;
@@ -33,24 +31,24 @@ pub fn race(
 }
 
 /// An entrant in the race.
-struct Runner {
-    entrant: Entrant,
+pub(super) struct Runner {
+    pub(super) entrant: Entrant,
     /// Log times in the blocks that count.
-    track: Vec<f64>,
-    out: Option<Out>,
+    pub(super) track: Vec<f64>,
+    pub(super) out: Option<Out>,
 }
 
-enum Out {
+pub(super) enum Out {
     Eliminated { look: usize, blocks: usize, by: usize },
     Failed(String),
 }
 
 impl Runner {
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.out.is_none()
     }
 
-    fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         matches!(self.out, Some(Out::Failed(_)))
     }
 
@@ -61,7 +59,7 @@ impl Runner {
 }
 
 /// Why the race is over.
-enum Finish {
+pub(super) enum Finish {
     /// At a look that left no question.
     Settled,
     /// No block is left to measure.
@@ -73,21 +71,21 @@ enum Finish {
     Early(End),
 }
 
-struct Race<'a> {
-    options: &'a RaceOptions,
-    watch: Stopwatch<'a>,
+pub(super) struct Race<'a> {
+    pub(super) options: &'a RaceOptions,
+    pub(super) watch: Stopwatch<'a>,
     /// In order of preference.
-    runners: Vec<Runner>,
-    sentinel: usize,
+    pub(super) runners: Vec<Runner>,
+    pub(super) sentinel: usize,
     /// The sentinel's log times under its two ids.
-    halves: [Vec<f64>; 2],
-    level: Watch,
+    pub(super) halves: [Vec<f64>; 2],
+    pub(super) level: Watch,
     /// Blocks that were complete, counted or not.
-    complete: usize,
-    discarded: usize,
-    restarts: usize,
-    drift: Vec<DriftEvent>,
-    leader: Option<usize>,
+    pub(super) complete: usize,
+    pub(super) discarded: usize,
+    pub(super) restarts: usize,
+    pub(super) drift: Vec<DriftEvent>,
+    pub(super) leader: Option<usize>,
 }
 
 impl<'a> Race<'a> {
@@ -151,13 +149,13 @@ impl<'a> Race<'a> {
     }
 
     /// Blocks that count.
-    fn blocks(&self) -> usize {
+    pub(super) fn blocks(&self) -> usize {
         self.halves[1].len()
     }
 
     /// Runs everybody in turn until the time is up and two rounds agree, so that clocks, caches and the power limit have
     /// settled before anything counts.
-    fn warm_up(&mut self) -> Result<(), End> {
+    pub(super) fn warm_up(&mut self) -> Result<(), End> {
         let goal = self.options.warmup_ns();
         let mut spent = 0.0;
         let mut last: Option<f64> = None;
@@ -245,83 +243,6 @@ impl<'a> Race<'a> {
         Ok(true)
     }
 
-    fn fail(&mut self, index: usize, reason: String) {
-        self.watch.observer().failed(self.runners[index].entrant.point, &reason);
-        self.runners[index].out = Some(Out::Failed(reason));
-        // Those that lost to it have no judge any more.
-        let orphaned =
-            self.runners.iter().any(|r| matches!(r.out, Some(Out::Eliminated { by, .. }) if by == index));
-        if orphaned {
-            self.clear();
-        }
-    }
-
-    /// Makes the first runner that has not failed the sentinel.
-    fn replace_sentinel(&mut self) {
-        let failed = self.sentinel;
-        if let Some(next) = self.runners.iter().find(|r| !r.has_failed() && r.entrant.point != failed) {
-            self.sentinel = next.entrant.point;
-        }
-    }
-
-    /// Starts from no blocks, with everybody that has not failed.
-    fn clear(&mut self) {
-        self.discarded = self.complete;
-        for runner in &mut self.runners {
-            runner.track.clear();
-            if matches!(runner.out, Some(Out::Eliminated { .. })) {
-                runner.out = None;
-            }
-        }
-        self.halves = Default::default();
-        self.level = Watch::new(self.options.drift());
-        self.leader = None;
-    }
-
-    fn drifted(&mut self) -> Option<super::drift::Alarm> {
-        let block = self.blocks().checked_sub(1)?;
-        self.level.push(0.5 * (self.halves[0][block] + self.halves[1][block]))
-    }
-
-    /// Discards the blocks since a change and warms up again; if the machine then still is another one, starts over.
-    /// False where that happened too often.
-    fn recover(&mut self, alarm: super::drift::Alarm) -> Result<bool, End> {
-        let gone = self.blocks() - alarm.since;
-        for runner in &mut self.runners {
-            runner.track.truncate(alarm.since);
-        }
-        for half in &mut self.halves {
-            half.truncate(alarm.since);
-        }
-        self.discarded += gone;
-        self.warm_up()?;
-        let mut probes = Vec::new();
-        for _ in 0..PROBES {
-            if let Ok(ns) = self.watch.launch(None, self.sentinel)? {
-                probes.push(ns.ln());
-            }
-        }
-        let is_back = median(&probes).is_some_and(|level| self.level.is_back(level));
-        let event = DriftEvent {
-            found: self.complete - 1,
-            since: self.complete - gone,
-            shift: alarm.shift,
-            restarted: !is_back,
-        };
-        self.watch.observer().drift(&event);
-        self.drift.push(event);
-        if is_back {
-            self.level.resume(alarm.since);
-            return Ok(true);
-        }
-        if self.restarts == self.options.max_restarts {
-            return Ok(false);
-        }
-        self.restarts += 1;
-        self.clear();
-        Ok(true)
-    }
-
     fn drop_hopeless(&mut self) {
         let blocks = self.blocks();
         if blocks < BLOCKS_BEFORE_HOPELESS || blocks >= self.options.looks.at()[0] {
@@ -348,9 +269,15 @@ impl<'a> Race<'a> {
         // The leader is whoever the data put first, so any two of them may be what is compared: splitting over the pairs
         // keeps the promise that splitting over the rivals misses in the tails.
         let level = self.options.looks.level(rivals * (rivals + 1) / 2);
+        let rivals: Vec<usize> = self.live().into_iter().filter(|index| *index != leader).collect();
+        let Some(ratios) = rivals.iter().map(|index| self.ratio(*index, leader)).collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let shared = Shrinkage::estimate(&ratios);
         let mut settled = true;
-        for index in self.live().into_iter().filter(|index| *index != leader) {
-            let Some(ratio) = self.ratio(index, leader) else { return false };
+        for (index, own) in rivals.into_iter().zip(ratios) {
+            let ratio = shared.map_or(own, |shared| shared.apply(own));
             // An incumbent that is slower by less than a change is worth stays.
             let bar =
                 if self.runners[index].entrant.incumbent { self.options.min_improvement() } else { 0.0 };
@@ -368,123 +295,26 @@ impl<'a> Race<'a> {
         settled && judge::sentinel_fault(self.sentinel_interval(), self.options.delta()).is_none()
     }
 
-    fn live(&self) -> Vec<usize> {
+    pub(super) fn live(&self) -> Vec<usize> {
         (0..self.runners.len()).filter(|index| self.runners[*index].is_live()).collect()
     }
 
-    fn find_leader(&self) -> Option<usize> {
+    pub(super) fn find_leader(&self) -> Option<usize> {
         let live = self.live();
         let tracks: Vec<&[f64]> = live.iter().map(|index| self.runners[*index].track.as_slice()).collect();
         judge::leader(&tracks).map(|place| live[place])
     }
 
-    fn ratio(&self, rival: usize, leader: usize) -> Option<crate::stats::Yuen> {
+    pub(super) fn ratio(&self, rival: usize, leader: usize) -> Option<Yuen> {
         let (rival, leader) = (&self.runners[rival].track, &self.runners[leader].track);
         let ns = median(leader)?.exp();
         judge::compare(rival, leader, self.watch.reading_variance(ns))
     }
 
-    fn sentinel_interval(&self) -> Option<Interval> {
+    pub(super) fn sentinel_interval(&self) -> Option<Interval> {
         let [a, b] = &self.halves;
         let ns = median(a)?.exp();
         Some(judge::compare(a, b, self.watch.reading_variance(ns))?.interval(CONFIDENCE))
-    }
-
-    fn outcome(mut self, finish: Finish) -> RaceOutcome {
-        let first_look = self.options.looks.at()[0];
-        let enough = self.blocks() >= first_look;
-        // The leader of the last look; where there was none, of what there is.
-        let leader = self.leader.filter(|index| self.runners[*index].is_live()).or_else(|| {
-            self.trim_to_common();
-            self.find_leader()
-        });
-        let sentinel_interval = self.sentinel_interval();
-        let tie_set = leader.map(|leader| self.tie_set(leader)).unwrap_or_default();
-        let reason = match &finish {
-            Finish::NobodyLeft => Some("every entrant failed".to_owned()),
-            Finish::Unsteady => Some(format!(
-                "the machine's speed moved {} times, last by {:+.1} %",
-                self.drift.len(),
-                100.0 * self.drift.last().map_or(0.0, |event| event.shift)
-            )),
-            Finish::Early(End::Stopped) => Some("stopped".to_owned()),
-            Finish::Early(End::TraceExhausted) => Some("the recorded trace ended".to_owned()),
-            Finish::Early(End::OutOfTime) if !enough => {
-                Some(format!("time ran out after {} blocks, before the first look", self.blocks()))
-            }
-            _ if !enough => Some(format!("too few blocks: {} of {first_look}", self.blocks())),
-            _ => judge::sentinel_fault(sentinel_interval, self.options.delta()),
-        };
-        let verdict = match reason {
-            Some(reason) => Verdict::Ambiguous(reason),
-            None if tie_set.len() == 1 => Verdict::Decided,
-            None => Verdict::Tied(tie_set.len()),
-        };
-        let entrants = (0..self.runners.len()).map(|index| self.result(index, leader)).collect();
-        let point = |index: usize| self.runners[index].entrant.point;
-        RaceOutcome {
-            winner: tie_set.first().map(|index| point(*index)),
-            leader: leader.map(point),
-            verdict,
-            tie_set: tie_set.iter().map(|index| point(*index)).collect(),
-            entrants,
-            sentinel_interval,
-            drift: self.drift,
-            blocks: self.halves[1].len(),
-            discarded_blocks: self.discarded,
-            restarts: self.restarts,
-            measurements: self.watch.measurements,
-            warmup_measurements: self.watch.warmup_measurements,
-        }
-    }
-
-    /// Leader and survivors, the winner first: the incumbent, or else the most preferred of those whose estimate lies
-    /// within half of δ. A rival whose wide interval merely reaches 0 ties, but does not win by its name.
-    fn tie_set(&self, leader: usize) -> Vec<usize> {
-        let near = 0.5 * self.options.delta();
-        let is_near = |index: usize| {
-            index == leader || self.ratio(index, leader).is_some_and(|ratio| ratio.mean <= near)
-        };
-        let mut tied = self.live();
-        // Runners are in order of preference, and the sort is stable.
-        tied.sort_by_key(|index| (!self.runners[*index].entrant.incumbent, !is_near(*index)));
-        tied
-    }
-
-    /// Cuts the live tracks to the blocks that all of them have, where measuring ended inside the first block.
-    fn trim_to_common(&mut self) {
-        let common = self.live().iter().map(|index| self.runners[*index].track.len()).min().unwrap_or(0);
-        for runner in self.runners.iter_mut().filter(|runner| runner.is_live()) {
-            runner.track.truncate(common);
-        }
-    }
-
-    fn result(&self, index: usize, leader: Option<usize>) -> EntrantResult {
-        let runner = &self.runners[index];
-        let samples: Vec<f64> = runner.track.iter().map(|time| time.exp()).collect();
-        let (log_ratio, interval) = match leader {
-            Some(leader) if leader == index => (Some(0.0), Some(Interval { low: 0.0, high: 0.0 })),
-            Some(leader) => {
-                let ratio = self.ratio(index, leader);
-                (ratio.map(|ratio| ratio.mean), ratio.map(|ratio| ratio.interval(CONFIDENCE)))
-            }
-            None => (None, None),
-        };
-        EntrantResult {
-            point: runner.entrant.point,
-            status: match &runner.out {
-                None if leader == Some(index) => Status::Leader,
-                None => Status::Tied,
-                Some(Out::Eliminated { look, blocks, .. }) => {
-                    Status::Eliminated { look: *look, blocks: *blocks }
-                }
-                Some(Out::Failed(reason)) => Status::Failed(reason.clone()),
-            },
-            trimmed_mean_ns: trimmed_mean(&samples, TRIM),
-            samples,
-            log_ratio,
-            interval,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{RecordedBench, Recording};
 use crate::race::{Entrant, RaceOptions, race};
 use crate::search::{SearchOptions, Space, Strategy, View, search, strategy};
-use crate::stats::{Looks, Rng, median, quantile};
+use crate::stats::{Looks, Rng, TRIM, median, quantile, trimmed_mean};
 
 /// Times are recorded in milliseconds with four digits.
 const RESOLUTION_NS: f64 = 100.0;
@@ -77,6 +77,71 @@ pub struct RaceSummary {
     pub tie_set_mean: f64,
     /// Share of races that ended ambiguous.
     pub ambiguous: f64,
+}
+
+/// How search and race do together, as the tuner runs them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TuningSummary {
+    /// The recording.
+    pub space: String,
+    /// Mean number of configs evaluated.
+    pub evaluations: f64,
+    /// Launches per evaluated config, of search and race together, all of them counted.
+    pub launches_per_config: f64,
+    /// Mean regret of the winner, as a share of the true time of the best config that was evaluated.
+    pub regret_mean: f64,
+    /// 95th percentile of it.
+    pub regret_p95: f64,
+    /// The worst.
+    pub regret_max: f64,
+    /// Median distance of the winner to the optimum, as a share of it.
+    pub to_optimum_median: f64,
+}
+
+/// Tunes a recording once a seed: a search with the default budget, then a race of its best eight and the sentinel.
+pub fn replay_tuning(recording: &Recording, race_options: &RaceOptions, plan: &Plan) -> TuningSummary {
+    const FINALISTS: usize = 8;
+    let truth = true_times(recording, plan.skip);
+    let optimum = truth.iter().copied().fold(f64::INFINITY, f64::min);
+    let traces = served(recording, plan.skip);
+    let space = recording.space();
+    let run = |seed: u64| {
+        let sentinel = Rng::new(seed ^ 0x5eed).below(space.len());
+        let mut bench = RecordedBench::new(&traces, RESOLUTION_NS, seed);
+        let mut strategy = strategy(&plan.strategy).expect("the command line checked the name");
+        let options = SearchOptions { seed, ..SearchOptions::default() };
+        let found =
+            search(&space, &[], sentinel, &mut bench, strategy.as_mut(), &options, &mut (), &HashMap::new())
+                .expect("the sentinel is a point of the space");
+        let mut field: Vec<usize> = found.ranked.iter().take(FINALISTS).map(|(point, _)| *point).collect();
+        if !field.contains(&sentinel) {
+            field.push(sentinel);
+        }
+        let entrants: Vec<Entrant> = field
+            .iter()
+            .map(|point| Entrant { pinned: *point == sentinel, ..Entrant::new(*point, *point as u32) })
+            .collect();
+        let options = RaceOptions { seed, sentinel: Some(sentinel), ..race_options.clone() };
+        let outcome = race(&mut bench, &entrants, &options, &mut ()).expect("distinct entrants");
+        let winner = truth[outcome.winner.expect("a recording does not fail")];
+        let best = found.ranked.iter().map(|(point, _)| truth[*point]).fold(f64::INFINITY, f64::min);
+        let launches = found.measurements + outcome.measurements;
+        (winner / best - 1.0, winner / optimum - 1.0, found.evaluations as f64, launches as f64)
+    };
+    let runs = in_parallel(plan.seeds, |index| run(plan.first_seed + index as u64));
+    let regrets: Vec<f64> = runs.iter().map(|run| run.0).collect();
+    let distances: Vec<f64> = runs.iter().map(|run| run.1).collect();
+    let evaluations: f64 = runs.iter().map(|run| run.2).sum();
+    let launches: f64 = runs.iter().map(|run| run.3).sum();
+    TuningSummary {
+        space: recording.name.clone(),
+        evaluations: evaluations / runs.len().max(1) as f64,
+        launches_per_config: launches / evaluations.max(1.0),
+        regret_mean: regrets.iter().sum::<f64>() / runs.len().max(1) as f64,
+        regret_p95: quantile(&regrets, 0.95).unwrap_or(f64::NAN),
+        regret_max: regrets.iter().copied().fold(0.0, f64::max),
+        to_optimum_median: median(&distances).unwrap_or(f64::NAN),
+    }
 }
 
 /// Searches a recording once a seed.
@@ -178,7 +243,9 @@ pub fn replay_race(
 ) -> RaceSummary {
     let traces = served(recording, plan.skip);
     let truth: Vec<f64> = steady(recording, plan.skip)
-        .map(|steady| median(&every_second(steady, 1)).or(median(steady)).expect("a config has samples"))
+        .map(|steady| {
+            trimmed_mean(&every_second(steady, 1), TRIM).or(median(steady)).expect("a config has samples")
+        })
         .collect();
     let mut ranked: Vec<usize> = (0..truth.len()).collect();
     let all = steady_medians(recording, plan.skip);
@@ -242,6 +309,10 @@ fn steady(recording: &Recording, skip: usize) -> impl Iterator<Item = &[f64]> {
 
 fn steady_medians(recording: &Recording, skip: usize) -> Vec<f64> {
     steady(recording, skip).map(|steady| median(steady).expect("a config has samples")).collect()
+}
+
+fn true_times(recording: &Recording, skip: usize) -> Vec<f64> {
+    steady(recording, skip).map(|steady| trimmed_mean(steady, TRIM).expect("a config has samples")).collect()
 }
 
 fn served(recording: &Recording, skip: usize) -> Vec<Vec<f64>> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{RaceSummary, SearchSummary};
+use super::{RaceSummary, SearchSummary, TuningSummary};
 
 /// All that a replay found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -13,6 +13,8 @@ pub struct Report {
     pub searches: Vec<SearchSummary>,
     /// Races, a row each recording.
     pub races: Vec<RaceSummary>,
+    /// Search and race together, a row each recording.
+    pub tunings: Vec<TuningSummary>,
 }
 
 /// The report as tables for a terminal.
@@ -61,6 +63,30 @@ pub fn render(report: &Report) -> String {
                 100.0 * row.ambiguous,
                 row.entrants,
                 row.drawn_from,
+            ),
+        );
+    }
+    if !report.tunings.is_empty() {
+        line(
+            out,
+            format_args!(
+                "search and race together: launches a config, regret to the best seen mean / p95 / max, median distance to \
+                 the optimum"
+            ),
+        );
+    }
+    for row in &report.tunings {
+        line(
+            out,
+            format_args!(
+                "  {:<34} {:>6.2}   {:.3} / {:.3} / {:.3} %   {:.2} %   ({:.0} configs evaluated)",
+                row.space,
+                row.launches_per_config,
+                100.0 * row.regret_mean,
+                100.0 * row.regret_p95,
+                100.0 * row.regret_max,
+                100.0 * row.to_optimum_median,
+                row.evaluations,
             ),
         );
     }

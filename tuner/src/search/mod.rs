@@ -12,16 +12,19 @@
 //! **Invariants.** No point is measured before the observer admitted it (correctness before timing). A prior orders and
 //! never excludes. The outcome is a function of the space, seeds, options, known evaluations, and what the bench says.
 
+mod guided;
 mod ils;
 mod measure;
 mod options;
 mod run;
 mod simple;
 mod space;
+mod surrogate;
 mod view;
 
 use thiserror::Error;
 
+pub use guided::Guided;
 pub use ils::Ils;
 pub use options::SearchOptions;
 pub use run::search;
@@ -122,11 +125,12 @@ pub enum SearchError {
 }
 
 /// Names of the strategies, for the command line.
-pub const STRATEGIES: [&str; 3] = ["ils", "random", "exhaustive"];
+pub const STRATEGIES: [&str; 4] = ["guided", "ils", "random", "exhaustive"];
 
 /// The strategy of a name, with its defaults.
 pub fn strategy(name: &str) -> Option<Box<dyn Strategy>> {
     match name {
+        "guided" => Some(Box::new(Guided::default())),
         "ils" => Some(Box::new(Ils::default())),
         "random" => Some(Box::new(RandomOrder::default())),
         "exhaustive" => Some(Box::new(Exhaustive::default())),

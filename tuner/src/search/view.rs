@@ -33,26 +33,25 @@ impl View<'_> {
         self.best
     }
 
-    /// An untried point for a new start: of a group that occurs, each as likely, the better half of its points by prior
-    /// more likely the better they are. `None` where everything was tried.
+    /// An untried point for a new start: each group as likely, and within it the better the prior, the more likely.
+    /// `None` where everything was tried.
     pub fn draw(&self, rng: &mut Rng) -> Option<usize> {
         let mut groups: Vec<u16> = self.space.groups().collect();
         rng.shuffle(&mut groups);
-        for group in groups {
-            let mut points: Vec<usize> =
-                self.space.points_of(group).iter().copied().filter(|point| !self.was_tried(*point)).collect();
-            if points.is_empty() {
-                continue;
-            }
-            let flat = points.iter().all(|point| self.space.prior(*point) == self.space.prior(points[0]));
-            if flat {
-                return rng.choose(&points).copied();
-            }
-            points.sort_by(|a, b| self.space.prior(*a).total_cmp(&self.space.prior(*b)).then(a.cmp(b)));
-            // The cube of a uniform draw: half of the draws fall into the best eighth, and no point is out of reach.
-            let at = (rng.unit().powi(3) * points.len() as f64) as usize;
-            return Some(points[at.min(points.len() - 1)]);
+        groups.into_iter().find_map(|group| self.draw_of(group, rng))
+    }
+
+    /// An untried point of this group, the better its prior, the more likely; all alike where the prior is the same.
+    pub fn draw_of(&self, group: u16, rng: &mut Rng) -> Option<usize> {
+        let mut points: Vec<usize> =
+            self.space.points_of(group).iter().copied().filter(|point| !self.was_tried(*point)).collect();
+        let prior = |point: &usize| self.space.prior(*point);
+        if points.iter().all(|point| prior(point) == prior(&points[0])) {
+            return rng.choose(&points).copied();
         }
-        None
+        points.sort_by(|a, b| prior(a).total_cmp(&prior(b)).then(a.cmp(b)));
+        // The cube of a uniform draw: half of the draws fall into the best eighth, and no point is out of reach.
+        let at = (rng.unit().powi(3) * points.len() as f64) as usize;
+        points.get(at.min(points.len() - 1)).copied()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Testing after every block at 5 % finds a difference between identical candidates in a third of all races: each look
 //! is another chance to be wrong (Armitage, McPherson & Rowe 1969). The looks are therefore fixed beforehand and the error
-//! probability split evenly over looks and rivals (Bonferroni): valid under any dependence, and cheap, since the blocks
+//! probability split evenly over looks and comparisons (Bonferroni): valid under any dependence, and cheap, since the blocks
 //! needed grow with the logarithm of the level only.
 
 use thiserror::Error;
@@ -70,9 +70,9 @@ impl Looks {
         *self.at.last().expect("there is at least one look")
     }
 
-    /// The one-sided level of one comparison at one look among this many rivals.
-    pub fn level(&self, rivals: usize) -> f64 {
-        self.alpha / (self.at.len() * rivals.max(1)) as f64
+    /// The one-sided level of one comparison at one look, where this many comparisons may be made.
+    pub fn level(&self, comparisons: usize) -> f64 {
+        self.alpha / (self.at.len() * comparisons.max(1)) as f64
     }
 }
 

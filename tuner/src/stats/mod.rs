@@ -12,12 +12,14 @@ mod drift;
 mod hodges_lehmann;
 mod looks;
 mod rng;
+mod shrinkage;
 mod trimmed;
 
 pub use drift::{Cusum, PageHinkley, Shift};
 pub use hodges_lehmann::hodges_lehmann;
 pub use looks::{Looks, LooksError};
 pub use rng::Rng;
+pub use shrinkage::Shrinkage;
 pub use trimmed::{Interval, TRIM, Yuen, trimmed_mean, winsorised_variance, yuen};
 
 /// The median: the mean of the two middle values where the count is even. `None` of no values.

@@ -129,32 +129,42 @@ impl Field {
     ///
     /// `None` if nothing is, not even a default.
     pub fn new(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Self> {
+        let default = default_candidate(base, pairs, device)?;
+        Some(Field::of(pairs, default, device, |_| true))
+    }
+
+    /// The candidates of one plan alone, beside the same default.
+    ///
+    /// `None` if there are none.
+    pub fn within(&self, plan: Plan, device: &Device) -> Option<Self> {
+        let default = self.candidates[self.sentinel];
+        let field = Field::of(&[plan.formats], default, device, |config| config.layout() == plan.layout);
+        field.candidates.iter().any(|candidate| candidate.plan() == plan).then_some(field)
+    }
+
+    fn of(pairs: &[FormatPair], default: Candidate, device: &Device, keep: impl Fn(&Config) -> bool) -> Self {
         let mut candidates = Vec::new();
         let mut groups = Vec::new();
         let mut positions = Vec::new();
         let mut prior = Vec::new();
         let mut group = 0;
         for pair in pairs {
-            let problem = pair.apply(base);
+            let problem = pair.apply(&default.problem);
             for family in families() {
-                let configs = space::enumerate(family, &problem, device);
-                if configs.is_empty() {
-                    continue;
-                }
-                for config in configs {
+                let before = candidates.len();
+                for config in space::enumerate(family, &problem, device).into_iter().filter(&keep) {
                     positions.push(positions_of(&config));
                     prior.push((family.prior)(&config, &problem, device));
                     groups.push(group);
                     candidates.push(Candidate { problem, config });
                 }
-                group += 1;
+                group += u16::from(candidates.len() > before);
             }
         }
-        let default = default_candidate(base, pairs, device)?;
         let mut points: HashMap<Candidate, usize> =
             candidates.iter().enumerate().map(|(i, c)| (*c, i)).collect();
         let sentinel = *points.entry(default).or_insert_with(|| {
-            // A default is launchable but may be redundant, and then was not enumerated.
+            // A default is launchable but may be redundant or of another plan, and then was not enumerated.
             positions.push(positions_of(&default.config));
             prior.push((default.config.family().prior)(&default.config, &default.problem, device));
             groups.push(group);
@@ -163,13 +173,18 @@ impl Field {
         });
         let space =
             Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
-        Some(Field { candidates, space, sentinel, points })
+        Field { candidates, space, sentinel, points }
+    }
+
+    /// The point of a candidate.
+    pub fn point(&self, candidate: &Candidate) -> Option<usize> {
+        self.points.get(candidate).copied()
     }
 
     /// The candidate of that canonical text.
     pub fn find(&self, text: &str) -> Option<usize> {
         let base = self.candidates[self.sentinel].problem;
-        self.points.get(&Candidate::parse(text, &base)?).copied()
+        self.point(&Candidate::parse(text, &base)?)
     }
 }
 

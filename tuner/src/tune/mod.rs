@@ -2,7 +2,7 @@
 //!
 //! For each weight: drop format pairs that quality excludes; at every declared M search the launchable configs of the
 //! pairs that are left, each candidate passing the correctness gate before its first timing; choose the plan (formats
-//! and layout) that is cheapest over all Ms together; race the plan's best configs at each M. Search and race compare
+//! and layout) that is cheapest over all Ms together; search on within that plan; race its best configs at each M. Search and race compare
 //! within interleaved blocks only, beside the default config.
 //!
 //! Everything measured passes through a [`Recorder`] into the journal, and every decision is a function of the
@@ -10,14 +10,17 @@
 
 mod assemble;
 mod candidates;
+mod explore;
 mod finals;
 mod observe;
 mod plan;
 mod progress;
+mod quality;
 mod rig;
 mod run;
 mod seeds;
 mod summary;
+mod trial;
 mod weight;
 mod work;
 

@@ -30,13 +30,19 @@ pub(super) struct Searched {
     pub(super) ranked: Vec<(usize, f64, usize)>,
     /// Typical time of the sentinel, nanoseconds.
     pub(super) sentinel_ns: f64,
+    /// Whether the contest was decided before, and the search only looked around.
+    pub(super) warm: bool,
 }
 
 impl Searched {
+    /// The evaluated points of a plan, best first.
+    pub(super) fn in_plan(&self, plan: Plan) -> impl Iterator<Item = (usize, f64, usize)> + '_ {
+        self.ranked.iter().copied().filter(move |(point, ..)| self.field.candidates[*point].plan() == plan)
+    }
+
     /// The best point of a plan, with its ratio to the sentinel.
     pub(super) fn best_of(&self, plan: Plan) -> Option<(usize, f64)> {
-        let found = self.ranked.iter().find(|(point, ..)| self.field.candidates[*point].plan() == plan);
-        found.map(|(point, ratio, _)| (*point, *ratio))
+        self.in_plan(plan).next().map(|(point, ratio, _)| (point, ratio))
     }
 }
 

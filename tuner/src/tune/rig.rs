@@ -157,7 +157,6 @@ impl<'r> Recorder<'r> {
 pub struct DeviceRig<'b> {
     backend: &'b dyn Backend,
     regime: Regime,
-    seed: u64,
     began: Instant,
     budget_ns: Option<f64>,
     stop: &'b AtomicBool,
@@ -177,12 +176,11 @@ impl<'b> DeviceRig<'b> {
     pub fn new(
         backend: &'b dyn Backend,
         regime: Regime,
-        seed: u64,
         budget_s: Option<f64>,
         stop: &'b AtomicBool,
     ) -> Self {
         let budget_ns = budget_s.map(|s| s * 1e9);
-        DeviceRig { backend, regime, seed, began: Instant::now(), budget_ns, stop, values: None, open: None }
+        DeviceRig { backend, regime, began: Instant::now(), budget_ns, stop, values: None, open: None }
     }
 
     /// The weight's values, kept until another weight is asked about.
@@ -203,7 +201,7 @@ impl Rig for DeviceRig<'_> {
     fn quality(&mut self, work: &Work<'_>, pair: FormatPair) -> anyhow::Result<f64> {
         let (n, k) = (work.n as usize, work.k as usize);
         let values = self.values(work)?;
-        Ok(gate::quality(&values, n, k, pair.activation, pair.weight, self.seed))
+        Ok(gate::quality(&values, n, k, pair.activation, pair.weight, operands::SEED))
     }
 
     fn open(&mut self, work: &Work<'_>, formats: &[Format]) -> anyhow::Result<()> {
@@ -223,12 +221,12 @@ impl Rig for DeviceRig<'_> {
             m,
             n,
             k,
-            activation: operands::activation(m, k, self.seed).into(),
+            activation: operands::activation(m, k, operands::SEED).into(),
             weights,
-            bias: work.bias.then(|| operands::weight(1, n, self.seed ^ 2).into()),
+            bias: work.bias.then(|| operands::weight(1, n, operands::SEED ^ 2).into()),
         };
         let session = self.backend.open(operands.clone(), self.regime)?;
-        let gate = Gate::new(self.backend, formats, m, work.bias, work.deterministic, self.seed)?;
+        let gate = Gate::new(self.backend, formats, m, work.bias, work.deterministic, operands::SEED)?;
         self.open = Some(Open { operands, session, gate });
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct Work<'w> {
 
 /// Where the weight's values come from.
 enum Source<'w> {
-    Random { seed: u64 },
+    Random,
     File { file: &'w WeightFile, tensors: Vec<String>, shards: usize },
 }
 
@@ -53,7 +53,7 @@ impl Work<'_> {
     pub fn values(&self) -> Result<Vec<f32>, BadInput> {
         let (n, k) = (self.n as usize, self.k as usize);
         match &self.source {
-            Source::Random { seed } => Ok(operands::weight(n, k, *seed)),
+            Source::Random => Ok(operands::weight(n, k, operands::SEED)),
             Source::File { file, tensors, shards } => {
                 file.load(&Stack { gemm: &self.name, tensors, n, k, shards: *shards })
             }
@@ -78,7 +78,6 @@ impl Work<'_> {
 pub fn plan_work<'w>(
     declaration: &Declaration,
     weights: Option<&'w WeightFile>,
-    seed: u64,
 ) -> Result<Vec<Work<'w>>, BadInput> {
     let mut works: Vec<Work<'w>> = Vec::new();
     let mut faults = Vec::new();
@@ -91,7 +90,7 @@ pub fn plan_work<'w>(
             continue;
         }
         let source = match weights {
-            None => Source::Random { seed },
+            None => Source::Random,
             Some(file) => {
                 let (n, k) = (gemm.n as usize, gemm.k as usize);
                 let shards = declaration.tensor_parallel as usize;

@@ -1,0 +1,68 @@
+//! Which format pairs a weight may be multiplied in.
+
+use std::collections::HashMap;
+
+use super::candidates::{FormatPair, Plan};
+use super::rig::Recorder;
+use super::weight::Context;
+use super::work::Work;
+use crate::journal::{AlternativeRecord, PlanRecord};
+
+/// Format pairs by their error.
+pub(super) struct Quality {
+    /// Those within bounds, most wanted first.
+    pub(super) pairs: Vec<FormatPair>,
+    /// Their errors.
+    errors: HashMap<FormatPair, f64>,
+    /// Those over the bound, with their errors.
+    pub(super) excluded: Vec<(FormatPair, f64)>,
+}
+
+impl Quality {
+    /// Measures every pair, or takes what an interrupted run had measured.
+    pub(super) fn measure(
+        work: &Work<'_>,
+        context: &Context<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> anyhow::Result<Self> {
+        let mut quality = Quality { pairs: vec![], errors: HashMap::new(), excluded: vec![] };
+        for pair in &work.pairs {
+            let known = context.resume.quality.get(&(work.name.clone(), pair.to_string()));
+            let error = match known {
+                Some(error) => *error,
+                None => recorder.quality(work, *pair)?,
+            };
+            quality.errors.insert(*pair, error);
+            // An error that is no number is over every bound.
+            if work.max_error.is_none_or(|bound| error <= bound) && !error.is_nan() {
+                quality.pairs.push(*pair);
+            } else {
+                quality.excluded.push((*pair, error));
+            }
+        }
+        Ok(quality)
+    }
+
+    /// The plan with what it was chosen over.
+    pub(super) fn record(&self, work: String, plan: Plan, costs: &[(Plan, f64)]) -> PlanRecord {
+        let error_of = |plan: &Plan| self.errors.get(&plan.formats).copied().unwrap_or(0.0);
+        let chosen = costs.iter().find(|(other, _)| *other == plan).map_or(1.0, |(_, ratio)| *ratio);
+        let mut alternatives: Vec<AlternativeRecord> = costs
+            .iter()
+            .filter(|(other, _)| *other != plan)
+            .map(|(other, ratio)| AlternativeRecord {
+                plan: other.to_string(),
+                ratio: Some(ratio / chosen),
+                error: error_of(other),
+                reason: if ratio / chosen > 1.0 { "slower" } else { "within the margin" }.into(),
+            })
+            .collect();
+        alternatives.extend(self.excluded.iter().map(|(pair, error)| AlternativeRecord {
+            plan: pair.to_string(),
+            ratio: None,
+            error: *error,
+            reason: "over max_error".into(),
+        }));
+        PlanRecord { work, plan: plan.to_string(), error: error_of(&plan), alternatives }
+    }
+}

@@ -1,0 +1,75 @@
+//! Trying plans against each other.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::candidates::Plan;
+use super::explore::WARM_UP_AGAIN_NS;
+use super::observe::{FieldBench, RaceLog, Shared};
+use super::plan::{CONTENTION, MOST_CONTENDERS, Searched, estimates, ranked};
+use super::progress::Progress;
+use super::rig::Recorder;
+use super::weight::Context;
+use crate::race::{Entrant, RaceOptions, race};
+use crate::stats::Looks;
+
+/// A trial measures this many blocks: it compares a handful of configs that are known to be good.
+const TRIAL_BLOCKS: usize = 10;
+
+/// Costs of the plans: by interleaved trials of those in contention, by the search's estimates of the others.
+pub(super) fn plan_costs(
+    searched: &[Searched],
+    time_ns: Option<f64>,
+    context: &Context<'_>,
+    recorder: &mut Recorder<'_>,
+    progress: &mut dyn Progress,
+) -> Vec<(Plan, f64)> {
+    let estimates = estimates(searched);
+    let contenders: Vec<Plan> = estimates
+        .iter()
+        .filter(|(_, ratio)| *ratio <= CONTENTION)
+        .map(|(plan, _)| *plan)
+        .take(MOST_CONTENDERS)
+        .collect();
+    if contenders.len() < 2 || recorder.stopped {
+        return estimates;
+    }
+    let mut costs: BTreeMap<Plan, f64> = contenders.iter().map(|plan| (*plan, 0.0)).collect();
+    for at in searched {
+        let entrants: Vec<Entrant> = contenders
+            .iter()
+            .enumerate()
+            .filter_map(|(rank, plan)| {
+                Some(Entrant { pinned: true, ..Entrant::new(at.best_of(*plan)?.0, rank as u32) })
+            })
+            .collect();
+        let options = RaceOptions {
+            looks: Looks::new(vec![TRIAL_BLOCKS], 0.05).expect("one look is legal"),
+            max_blocks: TRIAL_BLOCKS,
+            seed: context.settings.seed,
+            delta: context.settings.delta,
+            warmup_ns: WARM_UP_AGAIN_NS,
+            buffers: context.settings.buffers,
+            max_time_ns: time_ns,
+            sentinel: None,
+            ..RaceOptions::default()
+        };
+        let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
+        let mut bench = FieldBench { shared: &shared, field: &at.field };
+        let mut log = RaceLog { progress, sentinel: at.field.sentinel, sentinel_ns: vec![] };
+        let outcome = race(&mut bench, &entrants, &options, &mut log).expect("contenders are distinct");
+        let leader_ns = outcome.leader.and_then(|point| outcome.entrant(point)?.trimmed_mean_ns);
+        for plan in &contenders {
+            let measured = at.best_of(*plan).and_then(|(point, _)| outcome.entrant(point)?.log_ratio);
+            match (costs.get_mut(plan), measured, leader_ns) {
+                (Some(cost), Some(log_ratio), Some(ns)) => *cost += at.weight * ns * log_ratio.exp(),
+                // Without a trial of every contender at every M the estimates are all there is.
+                _ => return estimates,
+            }
+        }
+    }
+    // The others keep their estimated distance to the best of the estimates.
+    let mut costs = ranked(costs);
+    costs.extend(estimates.into_iter().filter(|(plan, _)| !contenders.contains(plan)));
+    costs
+}
