@@ -165,7 +165,7 @@ fn a_damaged_code_object_is_refused_or_faults_and_never_panics() {
         std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/gemm-gfx942.hsaco")).unwrap();
     let mut r = Random(17);
     let mut loaded = 0;
-    for _ in 0..3000 {
+    for _ in 0..1000 {
         let mut damaged = whole.clone();
         let at = r.below(damaged.len() as u32) as usize;
         damaged[at] ^= 1 << r.below(8);
@@ -175,7 +175,7 @@ fn a_damaged_code_object_is_refused_or_faults_and_never_panics() {
         let Ok(code) = CodeObject::load(&damaged) else { continue };
         code.scan();
         loaded += 1;
-        if loaded % 16 == 0 {
+        if loaded % 32 == 0 {
             let memory = Memory::new();
             let options = Options { limit: 2000, ..Options::default() };
             for kernel in code.kernels() {
@@ -184,5 +184,5 @@ fn a_damaged_code_object_is_refused_or_faults_and_never_panics() {
             }
         }
     }
-    assert!(loaded > 1000);
+    assert!(loaded > 300);
 }
