@@ -4,6 +4,11 @@
 
 use tilewright_dispatch::TableData;
 
+#[path = "../cpu-intel-xeon-family-6-2u-9ad2a6a0/smollm2-135m.rs"]
+pub mod cpu_intel_xeon_family_6_2u_9ad2a6a0__smollm2_135m;
+
 /// Every table, by device and model.
 #[rustfmt::skip]
-pub static TABLES: &[&TableData<'static>] = &[];
+pub static TABLES: &[&TableData<'static>] = &[
+    &cpu_intel_xeon_family_6_2u_9ad2a6a0__smollm2_135m::TABLE,
+];

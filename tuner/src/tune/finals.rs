@@ -10,6 +10,8 @@ use crate::stats::{TRIM, trimmed_mean, yuen};
 
 /// Configs of the plan that take part, at most.
 const FINALISTS: usize = 8;
+/// As many, where the contest was decided before: the winner and its nearest rivals.
+const WARM_FINALISTS: usize = 3;
 /// Those slower than this many times the plan's best stay out.
 const SCREEN: f64 = 1.25;
 
@@ -36,7 +38,8 @@ pub(super) fn finals(
     let in_plan = |point: &usize| field.candidates[*point].plan() == bracket.plan;
     let best = at.best_of(bracket.plan).map_or(1.0, |(_, ratio)| ratio);
     let fit = at.ranked.iter().filter(|(point, ratio, _)| in_plan(point) && *ratio <= SCREEN * best);
-    let mut points: Vec<usize> = fit.map(|(point, ..)| *point).take(FINALISTS).collect();
+    let most = if at.warm { WARM_FINALISTS } else { FINALISTS };
+    let mut points: Vec<usize> = fit.map(|(point, ..)| *point).take(most).collect();
     points.extend(bracket.incumbent);
     // A default of another plan is measured as the sentinel, but cannot win: the weight is not stored that way.
     if in_plan(&field.sentinel) {
