@@ -13,14 +13,15 @@ use std::error::Error;
 use std::fs;
 
 use safetensors::{Dtype, SafeTensors};
-use tilewright_dispatch::exec::{Engine, LoadError, Weight};
+use tilewright_dispatch::Choice;
+use tilewright_dispatch::exec::{Engine, LoadError, RunError, Weight};
 use tilewright_dispatch::kernels::cpu::{Activation, Output};
 use tilewright_dispatch::kernels::format::quantize::{QuantizeOptions, Quantized};
-use tilewright_dispatch::kernels::{Format, Layout};
+use tilewright_dispatch::kernels::{Format, Layout, OutType};
 use tilewright_dispatch::table::TableData;
 
 /// Largest error of the kernels, relative to the output's norm: both GEMMs round their activation to bf16 (2⁻⁹), or
-/// quantise it further if the plan says so.
+/// quantise it further if the plan says so, and the output to bf16 where it was tuned so.
 const fn kernel_tolerance(activation: Format) -> f64 {
     if matches!(activation, Format::Bf16) { 0.01 } else { 0.1 }
 }
@@ -192,15 +193,13 @@ impl Loaded {
         let mut up = vec![0.0f32; rows * mlp.up.len() / mlp.hidden];
         let mut y = vec![0.0f32; rows * mlp.hidden];
         let bias = mlp.up_bias.as_deref();
-        let first =
-            engine.run(&self.up, Activation::F32(&x), m, bias, Output::F32(&mut up), &mut workspace)?;
+        let first = multiply(engine, &self.up, &x, m, bias, &mut up, &mut workspace)?;
         let h: Vec<f32> = activate(&wide(&up), rows, mlp.intermediate, mlp.is_gated())
             .iter()
             .map(|value| *value as f32)
             .collect();
         let bias = mlp.down_bias.as_deref();
-        let second =
-            engine.run(&self.down, Activation::F32(&h), m, bias, Output::F32(&mut y), &mut workspace)?;
+        let second = multiply(engine, &self.down, &h, m, bias, &mut y, &mut workspace)?;
 
         let stored =
             mlp.reference(&x, rows, &dequantised(&self.up, &mlp.up)?, &dequantised(&self.down, &mlp.down)?);
@@ -211,6 +210,27 @@ impl Loaded {
         println!("  down  {} by {}", second.provenance, second.config);
         Ok(errors)
     }
+}
+
+/// Runs a weight into the output type it was tuned for, and widens that to f32.
+fn multiply(
+    engine: &Engine,
+    weight: &Weight,
+    x: &[f32],
+    m: u32,
+    bias: Option<&[f32]>,
+    output: &mut [f32],
+    workspace: &mut [u8],
+) -> Result<Choice, RunError> {
+    if weight.key().out == OutType::F32 {
+        return engine.run(weight, Activation::F32(x), m, bias, Output::F32(output), workspace);
+    }
+    let mut narrow = vec![0u16; output.len()];
+    let choice = engine.run(weight, Activation::F32(x), m, bias, Output::Bf16(&mut narrow), workspace)?;
+    for (wide, narrow) in output.iter_mut().zip(narrow) {
+        *wide = f32::from_bits(u32::from(narrow) << 16);
+    }
+    Ok(choice)
 }
 
 /// The values that a loaded weight stands for.
