@@ -5,10 +5,10 @@
 use tilewright_dispatch::TableData;
 
 #[path = "../cpu-intel-xeon-family-6-2u-9ad2a6a0/smollm2-135m.rs"]
-pub mod cpu_intel_xeon_family_6_2u_9ad2a6a0__smollm2_135m;
+pub mod cpu_intel_xeon_family_6_2u_9ad2a6a0_smollm2_135m;
 
 /// Every table, by device and model.
 #[rustfmt::skip]
 pub static TABLES: &[&TableData<'static>] = &[
-    &cpu_intel_xeon_family_6_2u_9ad2a6a0__smollm2_135m::TABLE,
+    &cpu_intel_xeon_family_6_2u_9ad2a6a0_smollm2_135m::TABLE,
 ];

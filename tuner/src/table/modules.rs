@@ -3,6 +3,7 @@
 //! A folder is such a crate if it holds `src/generated.rs`. Every `<device>/<model>.toml` in it has a generated module
 //! next to it, and the list names them all, in order of their paths.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,13 @@ fn is_hidden(path: &Path) -> bool {
 pub(super) fn render(root: &Path) -> io::Result<String> {
     let mut modules = String::new();
     let mut tables = String::new();
+    let mut taken = BTreeSet::new();
     for toml in self::tables(root)? {
         let path = toml.strip_prefix(root).expect("listed under it").with_extension("rs");
         let path =
             path.to_str().ok_or_else(|| io::Error::other(format!("{} is not UTF-8", path.display())))?;
         let path = path.replace('\\', "/");
-        let name = module_name(path.trim_end_matches(".rs"));
+        let name = distinct(module_name(path.trim_end_matches(".rs")), &mut taken);
         writeln!(modules, "#[path = \"../{}\"]\npub mod {name};", path.escape_default())
             .expect("to a string");
         writeln!(tables, "    &{name}::TABLE,").expect("to a string");
@@ -76,12 +78,22 @@ pub(super) fn render(root: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A module name for `<device>/<model>`: what cannot stand in an identifier becomes `_`.
+/// A module name for `<device>/<model>`: runs of what cannot stand in an identifier become one `_`. Paths that differ in
+/// punctuation alone get the same one; see [`distinct`].
 fn module_name(path: &str) -> String {
-    let mut name: String =
-        path.replace('/', "__").chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join("_");
     name.make_ascii_lowercase();
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+/// The name itself, or, where `taken` has it already, the name with the first number that makes it another.
+fn distinct(name: String, taken: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let free = [name.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name));
+    let free = free.expect("there are numbers without end");
+    taken.insert(free.clone());
+    free
 }
 
 #[cfg(test)]
@@ -92,8 +104,15 @@ mod tests {
     fn module_names_are_identifiers() {
         assert_eq!(
             module_name("cpu-amd-epyc-2u-00c0ffee/llama-3.1-8b"),
-            "cpu_amd_epyc_2u_00c0ffee__llama_3_1_8b"
+            "cpu_amd_epyc_2u_00c0ffee_llama_3_1_8b"
         );
-        assert_eq!(module_name("9x/M"), "_9x__m");
+        assert_eq!(module_name("9x/M"), "_9x_m");
+    }
+
+    #[test]
+    fn paths_that_differ_in_punctuation_alone_get_names_of_their_own() {
+        let mut taken = BTreeSet::new();
+        let names = ["a-b/m", "a.b/m", "a_b/m"].map(|path| distinct(module_name(path), &mut taken));
+        assert_eq!(names, ["a_b_m", "a_b_m_2", "a_b_m_3"]);
     }
 }
