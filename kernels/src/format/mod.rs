@@ -3,10 +3,18 @@
 //! Sources: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2), OCP Microscaling Formats Specification 1.0 (MX:
 //! blocks of 32 along K sharing one E8M0 scale), and the FNUZ variant of gfx942 (bias 8, no infinities, NaN is 0x80).
 
+pub mod aiter;
+pub mod e8m0;
+#[cfg(feature = "std")]
+pub(crate) mod encode;
+pub mod hadamard;
+pub mod minifloat;
+pub mod pack;
 #[cfg(feature = "std")]
 pub mod quantize;
 
 use crate::problem::named_enum;
+use minifloat::{Minifloat, Overflow, Special};
 
 named_enum! {
     /// An element format with its block structure.
@@ -34,6 +42,78 @@ named_enum! {
 pub const MX_BLOCK: usize = 32;
 
 impl Format {
+    /// The codec of one element, without its block's scale.
+    pub const fn codec(self) -> Minifloat {
+        match self {
+            Format::Bf16 => {
+                Minifloat { overflow: Overflow::Infinity, ..Minifloat::new(8, 7, 127, Special::Ieee) }
+            }
+            Format::Fp8E4m3 | Format::MxFp8 => Minifloat::new(4, 3, 7, Special::AllOnes),
+            Format::Fp8E4m3Fnuz => Minifloat::new(4, 3, 8, Special::NegativeZero),
+            Format::Fp8E5m2 => Minifloat::new(5, 2, 15, Special::Ieee),
+            Format::MxFp6E2m3 => Minifloat::new(2, 3, 1, Special::None),
+            Format::MxFp6E3m2 => Minifloat::new(3, 2, 3, Special::None),
+            Format::MxFp4 => Minifloat::new(2, 1, 1, Special::None),
+        }
+    }
+
+    /// The exact value of an element's code. Bits above the format's width are ignored.
+    #[inline]
+    pub const fn decode(self, code: u16) -> f32 {
+        self.codec().decode(code)
+    }
+
+    /// The code of the element nearest to a value, ties to even.
+    ///
+    /// * Values beyond the largest element, infinity included, saturate to it; so they do in E5M2, although it has
+    ///   infinities. Only bf16, which is never scaled, rounds as IEEE 754 does and keeps infinity.
+    /// * NaN becomes a NaN of the same sign. FNUZ has but one, 0x80. FP6 and FP4 have none: NaN becomes the largest
+    ///   positive element there, as in CUDA's conversions, so a quantiser must mark it elsewhere (MX: in the scale).
+    /// * Zero keeps its sign, except in FNUZ, which has no negative zero.
+    #[inline]
+    pub const fn encode(self, value: f32) -> u16 {
+        self.codec().encode(value)
+    }
+
+    /// The largest finite element.
+    pub const fn max(self) -> f32 {
+        self.decode(self.codec().max_code())
+    }
+
+    /// The exponent of the largest finite element: ⌊log2 max⌋.
+    pub const fn emax(self) -> i32 {
+        e8m0::floor_log2(self.max().to_bits())
+    }
+
+    /// The values of all codes of a format of at most 8 bits, for look-up by a whole byte: in narrower formats the
+    /// entries repeat, so that the bits above need no masking. `None` for bf16, which is the top half of an f32.
+    pub const fn table(self) -> Option<&'static [f32; 256]> {
+        const fn build(format: Format) -> [f32; 256] {
+            let mut table = [0.0; 256];
+            let mut code = 0;
+            while code < 256 {
+                table[code] = format.decode(code as u16);
+                code += 1;
+            }
+            table
+        }
+        static E4M3: [f32; 256] = build(Format::Fp8E4m3);
+        static E4M3_FNUZ: [f32; 256] = build(Format::Fp8E4m3Fnuz);
+        static E5M2: [f32; 256] = build(Format::Fp8E5m2);
+        static E2M3: [f32; 256] = build(Format::MxFp6E2m3);
+        static E3M2: [f32; 256] = build(Format::MxFp6E3m2);
+        static E2M1: [f32; 256] = build(Format::MxFp4);
+        match self {
+            Format::Bf16 => None,
+            Format::Fp8E4m3 | Format::MxFp8 => Some(&E4M3),
+            Format::Fp8E4m3Fnuz => Some(&E4M3_FNUZ),
+            Format::Fp8E5m2 => Some(&E5M2),
+            Format::MxFp6E2m3 => Some(&E2M3),
+            Format::MxFp6E3m2 => Some(&E3M2),
+            Format::MxFp4 => Some(&E2M1),
+        }
+    }
+
     /// Bits of one element, without scales.
     pub const fn bits(self) -> usize {
         match self {
