@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# All tests: formatting, lints, documentation, unit and integration tests, the no_std core, committed tables, and the
+# commands of the README on a small budget. Needs Rust (with rustfmt and clippy) and a C compiler for dependencies.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "formatting"
+cargo fmt --all -- --check
+
+step "lints"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+step "no_std core"
+cargo check -p tilewright-kernels --no-default-features --locked
+cargo check -p tilewright-dispatch --no-default-features --locked
+
+step "tests"
+cargo test --workspace --locked
+
+step "command line"
+cargo build --release --locked
+ci/cli.sh target/release/tilewright
+
+step "committed tables"
+find tables -name '*.toml' ! -name Cargo.toml -print0 | xargs -0 -r target/release/tilewright compile --check
+
+step "example engine"
+cargo run --release --locked -q -p tilewright-dispatch --example mlp
