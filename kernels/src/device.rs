@@ -12,7 +12,7 @@ pub struct Device {
     pub caps: Caps,
     /// Cores, compute units or multiprocessors that a kernel may use.
     pub units: u32,
-    /// Level-1 data cache of one unit, in KiB.
+    /// Level-1 data cache of one unit, in KiB; on a GPU what of it a unit can use as shared memory.
     pub l1_kib: u32,
     /// Level-2 cache of one unit (CPU) or of the device (GPU), in KiB.
     pub l2_kib: u32,
@@ -37,6 +37,8 @@ impl Caps {
     pub const AVX512_BF16: Caps = Caps(1 << 3);
     /// x86 AVX-512 VNNI: `vpdpbusd`.
     pub const AVX512_VNNI: Caps = Caps(1 << 4);
+    /// NVIDIA Hopper, compute capability 9.0 with its architecture-specific instructions.
+    pub const SM_90A: Caps = Caps(1 << 16);
 
     /// Every single feature with its name, in canonical order.
     pub const NAMES: &'static [(&'static str, Caps)] = &[
@@ -45,6 +47,7 @@ impl Caps {
         ("avx512_vbmi", Caps::AVX512_VBMI),
         ("avx512_bf16", Caps::AVX512_BF16),
         ("avx512_vnni", Caps::AVX512_VNNI),
+        ("sm_90a", Caps::SM_90A),
     ];
 
     /// Both sets together.

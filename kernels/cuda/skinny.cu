@@ -1,0 +1,373 @@
+// Skinny GEMM for sm_90a, M <= 64: D[M,N] = factor_a[m] * factor_w[n] * A[M,K] . W[N,K]^T, limited by reading W.
+//
+//   W, layout mma16            one CTA's tile of W          a stage of the ring in shared memory
+//   +--------- K ---------+    +--- TILE_K ---+             [ W: TILE_N/16 pieces | A: TILE_M rows ] x STAGES
+//   | panel of 16 rows    |    | TILE_N rows  |  --bulk-->  filled by one producer warp (cp.async.bulk, one mbarrier a
+//   | ...                 |    |              |  copies     stage), emptied by WARPS consumer warps
+//   +---------------------+    +--------------+
+//
+// Consumer warp (wn, wk) owns ROW_PANELS panels of the tile and every (WARPS_K)-th supertile (16 x 128) along K. It
+// decodes weights in registers to bf16 and multiplies with mma.m16n8k16, W as the 16-row operand, tokens as the 8-column
+// one. Every format is exact in bf16: an element's bits are placed into a bf16's exponent and mantissa fields, which
+// gives its value times a power of two, subnormals included, and one multiplication by the block's scale undoes that.
+//
+// Work is TILES x CHUNKS units of TILE_N x TILE_K, numbered along K first. CTA c of G takes the units of
+// [c*U/G, (c+1)*U/G): with G = TILES * S that is split-K by S, with any other G stream-K. A tile whose K is shared by
+// several CTAs goes through `partial`; the CTA that arrives last adds the parts in the order of K, so that the result
+// does not depend on timing.
+//
+// In a lane's share of a 16 x 32 tile, lane = 4*g + t holds rows g and g+8, k = 8t .. 8t+7, as the pairs
+// p = 0..3 (row g, k = 8t+2p and 8t+2p+1) and p = 4..7 (row g+8). The two mma steps of a tile take pairs 0,1 and 2,3 as
+// their k halves; A is read in the same order, so the permutation of K cancels.
+//
+// Dynamic shared memory: STAGES x (stage + 16 bytes of mbarriers), then (WARPS_K - 1) x TILE_M x TILE_N floats.
+//
+// Parameters (-D): WEIGHT 0 bf16, 1 e4m3, 2 e2m3, 3 e3m2; TILE_M TILE_N TILE_K WARPS ROW_PANELS STAGES CTAS;
+// OUT_BF16, BIAS, K_TAIL (K is no multiple of 128).
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr int SUPER_K = 128;                      // K of a supertile, to which W is padded
+constexpr int TOKENS = TILE_M / 8;                // column blocks of 8 tokens
+constexpr int WARPS_N = TILE_N / 16 / ROW_PANELS; // warps side by side along N
+constexpr int WARPS_K = WARPS / WARPS_N;          // warps that share a tile along K
+constexpr int CONSUMERS = WARPS * 32;
+constexpr int SUPERS = TILE_K / SUPER_K;
+constexpr int SUPER_BYTES = WEIGHT == 0 ? 4096 : WEIGHT == 1 ? 2048 : 1600;
+constexpr int PIECE_BYTES = SUPERS * SUPER_BYTES;         // 16 rows x TILE_K
+constexpr int W_BYTES = TILE_N / 16 * PIECE_BYTES;
+constexpr int A_PITCH = TILE_K * 2 + 64;                  // two rows of 64 bytes fill the 32 banks once
+constexpr int STAGE_BYTES = W_BYTES + TILE_M * A_PITCH;
+constexpr int VALUES = ROW_PANELS * TOKENS * 4;           // accumulators of a thread
+static_assert(WARPS_N * WARPS_K == WARPS && SUPERS % WARPS_K == 0, "warps do not fit the tile");
+
+struct Args {
+    const u8* weight;             // mma16
+    const float* weight_factor;   // N rounded up to 16
+    const u16* activation;        // bf16, M x K
+    const float* activation_factor; // M, or null for 1
+    const float* bias;            // N, with BIAS
+    void* output;                 // M x N
+    float* partial;               // 2 parts a CTA, of TILE_N x TILE_M floats
+    u32* arrivals;                // one counter a tile, 0 before and after
+    u32 m, n, k;
+};
+
+__device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+__device__ __forceinline__ void barrier_init(u32 bar, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+__device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(u32 bar) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
+    asm volatile("{\n.reg .pred done;\n"
+                 "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(bar), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void bulk_copy(u32 to, const void* from, u32 bytes, u32 bar, u64 policy) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+                 ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(policy) : "memory");
+}
+template <int ID, int THREADS> __device__ __forceinline__ void named_barrier() {
+    asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+__device__ __forceinline__ uint4 load_shared(u32 at) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+    return v;
+}
+__device__ __forceinline__ u32 load_shared_word(u32 at) {
+    u32 v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
+    return v;
+}
+// A subnormal operand keeps its value: decoding relies on it.
+__device__ __forceinline__ u32 multiply_bf16x2(u32 a, u32 b) {
+    u32 d;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+__device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// One lane's weights of a supertile, as they lie in shared memory.
+struct Encoded {
+#if WEIGHT == 0
+    uint4 v[8]; // tile j: row g in v[2j], row g+8 in v[2j+1]
+#elif WEIGHT == 1
+    uint4 v[4]; // tile j: row g in x and y, row g+8 in z and w; the bytes of a word are k = 0, 2, 1, 3 of four
+#else
+    uint4 v[3];      // tile j: words 3j (low 4 bits, row g), 3j+1 (row g+8), 3j+2 (top 2 bits)
+    u32 scale[2];    // byte j: the bf16 exponent field of tile j's multiplier, rows g and g+8
+#endif
+
+    __device__ __forceinline__ void load(u32 super, int lane) {
+        constexpr int VECTORS = WEIGHT == 0 ? 8 : WEIGHT == 1 ? 4 : 3;
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) v[i] = load_shared(super + i * 512 + lane * 16);
+#if WEIGHT >= 2
+        scale[0] = load_shared_word(super + 1536 + (lane >> 2) * 4);
+        scale[1] = load_shared_word(super + 1536 + (lane >> 2) * 4 + 32);
+#endif
+    }
+
+    // Tile j of the supertile as pairs of bf16.
+    __device__ __forceinline__ void decode(int j, u32 (&pair)[8]) const {
+#if WEIGHT == 0
+        const uint4 a = v[2 * j], b = v[2 * j + 1];
+        pair[0] = a.x, pair[1] = a.y, pair[2] = a.z, pair[3] = a.w;
+        pair[4] = b.x, pair[5] = b.y, pair[6] = b.z, pair[7] = b.w;
+#elif WEIGHT == 1
+        // seeeemmm -> s0000eee emmm0000, the value times 2^-120.
+        const u32 word[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const u32 w = word[i];
+            const u32 even = ((w << 8) & 0x80008000u) | ((w << 4) & 0x07f007f0u);
+            const u32 odd = (w & 0x80008000u) | ((w >> 4) & 0x07f007f0u);
+            pair[2 * i] = multiply_bf16x2(even, 0x7b807b80u);
+            pair[2 * i + 1] = multiply_bf16x2(odd, 0x7b807b80u);
+        }
+#else
+        const u32* words = &v[0].x;
+        const u32 high = words[3 * j + 2];
+#pragma unroll
+        for (int row = 0; row < 2; row++) {
+            const u32 low = words[3 * j + row];
+            const u32 field = (scale[row] >> (8 * j)) & 0xffu;
+            const u32 multiplier = field * 0x00800080u;
+#pragma unroll
+            for (int p = 0; p < 4; p++) {
+                const int q = 4 * row + p;
+#if WEIGHT == 2
+                // s e1 e0 m2 m1 m0 -> s000000e emmm0000, the value times 2^-126.
+                const u32 nibble = (p == 0 ? low << 4 : p == 1 ? low : p == 2 ? low >> 4 : low >> 8) & 0x00f000f0u;
+                const u32 top = q < 7 ? (high << q) & 0x81008100u : ((high << 14) & 0x80008000u) | ((high << 8) & 0x01000100u);
+#else
+                // s e2 e1 e0 m1 m0 -> s00000ee emm00000, the value times 2^-124.
+                const u32 nibble = (p == 0 ? low << 5 : p == 1 ? low << 1 : p == 2 ? low >> 3 : low >> 7) & 0x01e001e0u;
+                const u32 top = q < 6 ? (high << q) & 0x82008200u
+                              : q == 6 ? ((high << 12) & 0x80008000u) | ((high << 7) & 0x02000200u)
+                                       : ((high << 14) & 0x80008000u) | ((high << 9) & 0x02000200u);
+#endif
+                pair[q] = multiply_bf16x2(nibble | top, multiplier);
+            }
+        }
+#endif
+    }
+};
+
+// Copies a unit's operands into a stage: lanes share the TILE_N/16 pieces of W and the rows of A.
+struct Producer {
+    const Args& args;
+    u32 super_count, panels, lane;
+    u64 stream, keep; // W passes through the L2 once, A is read by every CTA
+
+    __device__ __forceinline__ u32 piece_count(u32 tile) const { return min((u32)TILE_N / 16, panels - tile * (TILE_N / 16)); }
+    __device__ __forceinline__ u32 row_bytes(u32 chunk) const { return min((u32)TILE_K, args.k - chunk * TILE_K) * 2; }
+    __device__ __forceinline__ u32 piece_bytes(u32 chunk) const {
+        return min((u32)SUPERS, super_count - chunk * SUPERS) * SUPER_BYTES;
+    }
+    __device__ __forceinline__ void announce(u32 tile, u32 chunk, u32 full) const {
+        if (lane == 0) barrier_expect(full, piece_count(tile) * piece_bytes(chunk) + args.m * row_bytes(chunk));
+        __syncwarp();
+    }
+    __device__ __forceinline__ void weights(u32 tile, u32 chunk, u32 stage, u32 full) const {
+        const u32 bytes = piece_bytes(chunk);
+        for (u32 i = lane; i < piece_count(tile); i += 32) {
+            const u64 super = (u64)(tile * (TILE_N / 16) + i) * super_count + chunk * SUPERS;
+            bulk_copy(stage + i * PIECE_BYTES, args.weight + super * SUPER_BYTES, bytes, full, stream);
+        }
+    }
+    __device__ __forceinline__ void activations(u32 chunk, u32 stage, u32 full) const {
+        const u32 bytes = row_bytes(chunk);
+        for (u32 row = lane; row < args.m; row += 32) {
+            const u16* from = args.activation + (u64)row * args.k + chunk * TILE_K;
+            bulk_copy(stage + W_BYTES + row * A_PITCH, from, bytes, full, keep);
+        }
+    }
+};
+
+__device__ __forceinline__ void store(const Args& args, u32 m, u32 n, float value) {
+    if (m >= args.m || n >= args.n) return;
+    value *= args.weight_factor[n];
+    if (args.activation_factor) value *= args.activation_factor[m];
+#if BIAS
+    value += args.bias[n];
+#endif
+    const u64 at = (u64)m * args.n + n;
+#if OUT_BF16
+    u16 rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+    ((u16*)args.output)[at] = rounded;
+#else
+    ((float*)args.output)[at] = value;
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const __grid_constant__ Args args) {
+    extern __shared__ __align__(128) u8 memory[];
+    const u32 stages = shared_address(memory), bars = stages + STAGES * STAGE_BYTES;
+    float* reduce = (float*)(memory + STAGES * STAGE_BYTES + STAGES * 16);
+    __shared__ u32 arrived_last;
+    auto full = [&](u32 s) { return bars + s * 16; };
+    auto empty = [&](u32 s) { return bars + s * 16 + 8; };
+
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const u32 super_count = (args.k + SUPER_K - 1) / SUPER_K, panels = (args.n + 15) / 16;
+    const u32 chunks = (super_count + SUPERS - 1) / SUPERS, tiles = (panels + TILE_N / 16 - 1) / (TILE_N / 16);
+    const u64 units = (u64)tiles * chunks;
+    const u32 begin = (u32)(blockIdx.x * units / gridDim.x), end = (u32)((blockIdx.x + 1) * units / gridDim.x);
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; s++) barrier_init(full(s), 1), barrier_init(empty(s), WARPS);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    // Rows of A past M stay zero: no copy ever writes them.
+    for (int s = 0; s < STAGES; s++)
+        for (u32 at = args.m * A_PITCH + threadIdx.x * 16; at < TILE_M * A_PITCH; at += (CONSUMERS + 32) * 16)
+            *(uint4*)(memory + s * STAGE_BYTES + W_BYTES + at) = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+
+    if (warp == WARPS) {
+        Producer p{args, super_count, panels, lane, 0, 0};
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.stream));
+        asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.keep));
+        // Weights do not depend on the kernel before this one, so the ring is filled with them first.
+        const u32 ahead = min(end, begin + STAGES);
+        for (u32 unit = begin; unit < ahead; unit++) {
+            const u32 tile = unit / chunks, chunk = unit % chunks, s = unit - begin;
+            p.announce(tile, chunk, full(s));
+            p.weights(tile, chunk, stages + s * STAGE_BYTES, full(s));
+        }
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        for (u32 unit = begin; unit < ahead; unit++) {
+            const u32 s = unit - begin;
+            p.activations(unit % chunks, stages + s * STAGE_BYTES, full(s));
+        }
+        u32 s = 0, round = 0;
+        for (u32 unit = ahead; unit < end; unit++) {
+            const u32 tile = unit / chunks, chunk = unit % chunks;
+            barrier_wait(empty(s), round);
+            p.announce(tile, chunk, full(s));
+            p.weights(tile, chunk, stages + s * STAGE_BYTES, full(s));
+            p.activations(chunk, stages + s * STAGE_BYTES, full(s));
+            if (++s == STAGES) s = 0, round ^= 1;
+        }
+        return;
+    }
+
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    const u32 wn = warp % WARPS_N, wk = warp / WARPS_N, g = lane / 4, t = lane % 4;
+    float sum[ROW_PANELS][TOKENS][4] = {};
+    u32 s = 0, round = 0;
+    for (u32 unit = begin; unit < end; unit++) {
+        const u32 tile = unit / chunks, chunk = unit % chunks;
+        const u32 stage = stages + s * STAGE_BYTES;
+        barrier_wait(full(s), round);
+        const u32 supers = min((u32)SUPERS, super_count - chunk * SUPERS);
+#pragma unroll 1
+        for (u32 super = wk; super < supers; super += WARPS_K) {
+            Encoded w[ROW_PANELS];
+#pragma unroll
+            for (int r = 0; r < ROW_PANELS; r++)
+                w[r].load(stage + (wn * ROW_PANELS + r) * PIECE_BYTES + super * SUPER_BYTES, lane);
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                uint4 a[TOKENS];
+#pragma unroll
+                for (int b = 0; b < TOKENS; b++) {
+                    a[b] = load_shared(stage + W_BYTES + (b * 8 + g) * A_PITCH + super * (SUPER_K * 2) + j * 64 + t * 16);
+#if K_TAIL
+                    if (chunk * TILE_K + super * SUPER_K + j * 32 + t * 8 >= args.k) a[b] = make_uint4(0, 0, 0, 0);
+#endif
+                }
+#pragma unroll
+                for (int r = 0; r < ROW_PANELS; r++) {
+                    u32 pair[8];
+                    w[r].decode(j, pair);
+#pragma unroll
+                    for (int b = 0; b < TOKENS; b++) {
+                        mma(sum[r][b], pair[0], pair[4], pair[1], pair[5], a[b].x, a[b].y);
+                        mma(sum[r][b], pair[2], pair[6], pair[3], pair[7], a[b].z, a[b].w);
+                    }
+                }
+            }
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(empty(s));
+        if (++s == STAGES) s = 0, round ^= 1;
+        if (chunk + 1 != chunks && unit + 1 != end) continue;
+
+        // The tile, or this CTA's share of its K, is done. First add up the warps along K, in order.
+        float* mine = &sum[0][0][0];
+        if (WARPS_K > 1) {
+            named_barrier<1, CONSUMERS>();
+            if (wk > 0)
+#pragma unroll
+                for (int i = 0; i < VALUES; i++) reduce[(((wk - 1) * WARPS_N + wn) * VALUES + i) * 32 + lane] = mine[i];
+            named_barrier<1, CONSUMERS>();
+            if (wk == 0)
+#pragma unroll
+                for (int other = 0; other < WARPS_K - 1; other++)
+#pragma unroll
+                    for (int i = 0; i < VALUES; i++) mine[i] += reduce[((other * WARPS_N + wn) * VALUES + i) * 32 + lane];
+        }
+        if (wk == 0) {
+            const u64 tile_begin = (u64)tile * chunks, tile_end = tile_begin + chunks;
+            bool finish = true;
+            if (begin > tile_begin || end < tile_end) {
+                // The CTAs that share this tile: c owns unit u when c*U/G <= u < (c+1)*U/G.
+                const u32 first = (u32)(((tile_begin + 1) * gridDim.x - 1) / units), last = (u32)((tile_end * gridDim.x - 1) / units);
+                auto part = [&](u32 cta, u32 which) {
+                    return args.partial + (((u64)cta * 2 + which) * WARPS_N + wn) * (VALUES * 32) + lane;
+                };
+                float* own = part(blockIdx.x, begin > tile_begin ? 0 : 1);
+#pragma unroll
+                for (int i = 0; i < VALUES; i++) __stcg(own + i * 32, mine[i]);
+                __threadfence();
+                named_barrier<2, WARPS_N * 32>();
+                if (threadIdx.x == 0) {
+                    arrived_last = atomicAdd(args.arrivals + tile, 1) == last - first;
+                    if (arrived_last) args.arrivals[tile] = 0;
+                    __threadfence();
+                }
+                named_barrier<2, WARPS_N * 32>();
+                finish = arrived_last;
+                if (finish) {
+#pragma unroll
+                    for (int i = 0; i < VALUES; i++) mine[i] = 0;
+                    for (u32 cta = first; cta <= last; cta++) {
+                        const bool starts_inside = (u64)cta * units / gridDim.x > tile_begin;
+                        const float* theirs = part(cta, starts_inside ? 0 : 1);
+#pragma unroll
+                        for (int i = 0; i < VALUES; i++) mine[i] += __ldcg(theirs + i * 32);
+                    }
+                }
+                named_barrier<2, WARPS_N * 32>();
+            }
+            if (finish)
+#pragma unroll
+                for (int r = 0; r < ROW_PANELS; r++)
+#pragma unroll
+                    for (int b = 0; b < TOKENS; b++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const u32 n = tile * TILE_N + (wn * ROW_PANELS + r) * 16 + g + (i / 2) * 8;
+                            store(args, b * 8 + t * 2 + i % 2, n, sum[r][b][i]);
+                        }
+        }
+#pragma unroll
+        for (int i = 0; i < VALUES; i++) mine[i] = 0;
+    }
+}
