@@ -1,12 +1,12 @@
 // Skinny GEMM for sm_90a, M <= 64: D[M,N] = factor_a[m] * factor_w[n] * A[M,K] . W[N,K]^T, limited by reading W.
 //
-//   W, layout mma16            one CTA's tile of W          a stage of the ring in shared memory
-//   +--------- K ---------+    +--- TILE_K ---+             [ W: TILE_N/16 pieces | A: TILE_M rows ] x STAGES
-//   | panel of 16 rows    |    | TILE_N rows  |  --bulk-->  filled by one producer warp (cp.async.bulk, one mbarrier a
-//   | ...                 |    |              |  copies     stage), emptied by WARPS consumer warps
+//   W, layout mma64            one CTA's tile of W         a stage of the ring in shared memory
+//   +--------- K ---------+    +--- TILE_K ---+            [ A: TILE_M x TILE_K | W: TILE_N x TILE_K ] x STAGES
+//   | slab of 64 rows     |    | TILE_N rows  |  --TMA-->  filled by one thread (bulk copies of W, tensor copies of A,
+//   | ...                 |    |              |            one mbarrier a stage), emptied by WARPS consumer warps
 //   +---------------------+    +--------------+
 //
-// Consumer warp (wn, wk) owns ROW_PANELS panels of the tile and every (WARPS_K)-th supertile (16 x 128) along K. It
+// Consumer warp (wn, wk) owns ROW_PANELS panels of 16 rows and every (WARPS_K)-th supertile (16 x 128) along K. It
 // decodes weights in registers to bf16 and multiplies with mma.m16n8k16, W as the 16-row operand, tokens as the 8-column
 // one. Every format is exact in bf16: an element's bits are placed into a bf16's exponent and mantissa fields, which
 // gives its value times a power of two, subnormals included, and one multiplication by the block's scale undoes that.
@@ -20,10 +20,14 @@
 // p = 0..3 (row g, k = 8t+2p and 8t+2p+1) and p = 4..7 (row g+8). The two mma steps of a tile take pairs 0,1 and 2,3 as
 // their k halves; A is read in the same order, so the permutation of K cancels.
 //
-// Dynamic shared memory: STAGES x (stage + 16 bytes of mbarriers), then (WARPS_K - 1) x TILE_M x TILE_N floats.
+// A lies in shared memory as boxes of TILE_M rows x 64 in the 128-byte swizzle: 16-byte chunk c of row r at c ^ (r % 8).
+// Lane g reads token (g / 2) + 4 * (g % 2) of eight, so that the two rows a quarter warp reads lie in different banks;
+// the accumulators' columns are permuted alike. Rows past M and elements past K arrive as zeros.
+//
+// Dynamic shared memory: STAGES x (stage + 16 bytes of mbarriers), 16 bytes, (WARPS_K - 1) x TILE_M x TILE_N floats.
 //
 // Parameters (-D): WEIGHT 0 bf16, 1 e4m3, 2 e2m3, 3 e3m2; TILE_M TILE_N TILE_K WARPS ROW_PANELS STAGES CTAS;
-// OUT_BF16, BIAS, K_TAIL (K is no multiple of 128).
+// OUT_BF16, BIAS.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -37,17 +41,23 @@ constexpr int WARPS_K = WARPS / WARPS_N;          // warps that share a tile alo
 constexpr int CONSUMERS = WARPS * 32;
 constexpr int SUPERS = TILE_K / SUPER_K;
 constexpr int SUPER_BYTES = WEIGHT == 0 ? 4096 : WEIGHT == 1 ? 2048 : 1600;
-constexpr int PIECE_BYTES = SUPERS * SUPER_BYTES;         // 16 rows x TILE_K
-constexpr int W_BYTES = TILE_N / 16 * PIECE_BYTES;
-constexpr int A_PITCH = TILE_K * 2 + 64;                  // two rows of 64 bytes fill the 32 banks once
-constexpr int STAGE_BYTES = W_BYTES + TILE_M * A_PITCH;
+constexpr int SLAB_PANELS = TILE_N < 64 ? TILE_N / 16 : 4; // panels of the tile that lie together in memory
+constexpr int SLABS = TILE_N < 64 ? 1 : TILE_N / 64;
+constexpr int SLAB_BYTES = SUPERS * SLAB_PANELS * SUPER_BYTES;
+constexpr int BOX_BYTES = TILE_M * 128;                   // TILE_M rows x 64 of A
+constexpr int A_BYTES = SUPERS * 2 * BOX_BYTES;
+constexpr int STAGE_BYTES = (A_BYTES + SLABS * SLAB_BYTES + 1023) / 1024 * 1024; // boxes are swizzled in 1024 bytes
 constexpr int VALUES = ROW_PANELS * TOKENS * 4;           // accumulators of a thread
 static_assert(WARPS_N * WARPS_K == WARPS && SUPERS % WARPS_K == 0, "warps do not fit the tile");
 
+struct alignas(64) TensorMap {
+    u64 opaque[16];
+};
+
 struct Args {
-    const u8* weight;             // mma16
-    const float* weight_factor;   // N rounded up to 16
-    const u16* activation;        // bf16, M x K
+    TensorMap activation;         // bf16, M x K, in boxes of TILE_M x 64
+    const u8* weight;             // mma64
+    const float* weight_factor;   // N rounded up to 64
     const float* activation_factor; // M, or null for 1
     const float* bias;            // N, with BIAS
     void* output;                 // M x N
@@ -72,7 +82,11 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
                  "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(bar), "r"(parity) : "memory");
 }
-__device__ __forceinline__ void bulk_copy(u32 to, const void* from, u32 bytes, u32 bar, u64 policy) {
+__device__ __forceinline__ void box_copy(u32 to, const TensorMap* from, u32 k, u32 bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(to), "l"(from), "r"(k), "r"(0), "r"(bar) : "memory");
+}
+__device__ __forceinline__ void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 bar, u64 policy) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
                  ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(policy) : "memory");
 }
@@ -167,40 +181,42 @@ struct Encoded {
     }
 };
 
-// Copies a unit's operands into a stage: lanes share the TILE_N/16 pieces of W and the rows of A.
+// Copies a unit's operands into a stage. One thread.
 struct Producer {
     const Args& args;
-    u32 super_count, panels, lane;
-    u64 stream, keep; // W passes through the L2 once, A is read by every CTA
+    u32 super_count, panels;
+    u64 once; // W passes through the L2 once
 
-    __device__ __forceinline__ u32 piece_count(u32 tile) const { return min((u32)TILE_N / 16, panels - tile * (TILE_N / 16)); }
-    __device__ __forceinline__ u32 row_bytes(u32 chunk) const { return min((u32)TILE_K, args.k - chunk * TILE_K) * 2; }
-    __device__ __forceinline__ u32 piece_bytes(u32 chunk) const {
-        return min((u32)SUPERS, super_count - chunk * SUPERS) * SUPER_BYTES;
-    }
-    __device__ __forceinline__ void announce(u32 tile, u32 chunk, u32 full) const {
-        if (lane == 0) barrier_expect(full, piece_count(tile) * piece_bytes(chunk) + args.m * row_bytes(chunk));
-        __syncwarp();
-    }
+    __device__ __forceinline__ u32 supers(u32 chunk) const { return min((u32)SUPERS, super_count - chunk * SUPERS); }
+    // Slabs of the tile that exist: N is padded to whole slabs.
+    __device__ __forceinline__ u32 slabs(u32 tile) const { return min((u32)SLABS, (panels - tile * (TILE_N / 16) + 3) / 4); }
+
     __device__ __forceinline__ void weights(u32 tile, u32 chunk, u32 stage, u32 full) const {
-        const u32 bytes = piece_bytes(chunk);
-        for (u32 i = lane; i < piece_count(tile); i += 32) {
-            const u64 super = (u64)(tile * (TILE_N / 16) + i) * super_count + chunk * SUPERS;
-            bulk_copy(stage + i * PIECE_BYTES, args.weight + super * SUPER_BYTES, bytes, full, stream);
+        const u32 count = slabs(tile), depth = supers(chunk);
+        barrier_expect(full, (count * SLAB_PANELS * SUPER_BYTES + 2 * BOX_BYTES) * depth);
+        u32 to = stage + A_BYTES;
+        if (TILE_N >= 64) {
+            const u8* from = args.weight + ((u64)tile * SLABS * super_count + chunk * SUPERS) * (4 * SUPER_BYTES);
+#pragma unroll 1
+            for (u32 slab = 0; slab < count; slab++, to += SLAB_BYTES, from += (u64)super_count * (4 * SUPER_BYTES))
+                bulk_copy_once(to, from, depth * (4 * SUPER_BYTES), full, once);
+        } else {
+            const u32 panel = tile * SLAB_PANELS;
+            const u8* from = args.weight + (((u64)(panel / 4) * super_count + chunk * SUPERS) * 4 + panel % 4) * SUPER_BYTES;
+#pragma unroll 1
+            for (u32 super = 0; super < depth; super++, to += SLAB_PANELS * SUPER_BYTES, from += 4 * SUPER_BYTES)
+                bulk_copy_once(to, from, SLAB_PANELS * SUPER_BYTES, full, once);
         }
     }
     __device__ __forceinline__ void activations(u32 chunk, u32 stage, u32 full) const {
-        const u32 bytes = row_bytes(chunk);
-        for (u32 row = lane; row < args.m; row += 32) {
-            const u16* from = args.activation + (u64)row * args.k + chunk * TILE_K;
-            bulk_copy(stage + W_BYTES + row * A_PITCH, from, bytes, full, keep);
-        }
+        const u32 boxes = supers(chunk) * 2;
+#pragma unroll 1
+        for (u32 box = 0; box < boxes; box++) box_copy(stage + box * BOX_BYTES, &args.activation, chunk * TILE_K + box * 64, full);
     }
 };
 
 __device__ __forceinline__ void store(const Args& args, u32 m, u32 n, float value) {
     if (m >= args.m || n >= args.n) return;
-    value *= args.weight_factor[n];
     if (args.activation_factor) value *= args.activation_factor[m];
 #if BIAS
     value += args.bias[n];
@@ -215,11 +231,16 @@ __device__ __forceinline__ void store(const Args& args, u32 m, u32 n, float valu
 #endif
 }
 
+// Where a panel's supertile lies in a stage's share of W.
+__device__ __forceinline__ u32 panel_at(u32 weights, u32 super, u32 panel) {
+    return weights + panel / SLAB_PANELS * SLAB_BYTES + (super * SLAB_PANELS + panel % SLAB_PANELS) * SUPER_BYTES;
+}
+
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const __grid_constant__ Args args) {
-    extern __shared__ __align__(128) u8 memory[];
+    extern __shared__ __align__(1024) u8 memory[];
     const u32 stages = shared_address(memory), bars = stages + STAGES * STAGE_BYTES;
-    float* reduce = (float*)(memory + STAGES * STAGE_BYTES + STAGES * 16);
-    __shared__ u32 arrived_last;
+    u32* arrived_last = (u32*)(memory + STAGES * STAGE_BYTES + STAGES * 16);
+    float* reduce = (float*)(arrived_last + 4);
     auto full = [&](u32 s) { return bars + s * 16; };
     auto empty = [&](u32 s) { return bars + s * 16 + 8; };
 
@@ -229,51 +250,55 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
     const u64 units = (u64)tiles * chunks;
     const u32 begin = (u32)(blockIdx.x * units / gridDim.x), end = (u32)((blockIdx.x + 1) * units / gridDim.x);
 
-    if (threadIdx.x == 0) {
+    // The kernel after this one may fetch its first weights as soon as there is room for it.
+    asm volatile("griddepcontrol.launch_dependents;");
+    Producer p{args, super_count, panels, 0};
+    const u32 ahead = min(end, begin + STAGES);
+    if (warp == WARPS && lane == 0) {
+        asm volatile("prefetch.tensormap [%0];" ::"l"(&args.activation) : "memory");
         for (int s = 0; s < STAGES; s++) barrier_init(full(s), 1), barrier_init(empty(s), WARPS);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    // Rows of A past M stay zero: no copy ever writes them.
-    for (int s = 0; s < STAGES; s++)
-        for (u32 at = args.m * A_PITCH + threadIdx.x * 16; at < TILE_M * A_PITCH; at += (CONSUMERS + 32) * 16)
-            *(uint4*)(memory + s * STAGE_BYTES + W_BYTES + at) = make_uint4(0, 0, 0, 0);
-    __syncthreads();
-
-    if (warp == WARPS) {
-        Producer p{args, super_count, panels, lane, 0, 0};
-        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.stream));
-        asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.keep));
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.once));
         // Weights do not depend on the kernel before this one, so the ring is filled with them first.
-        const u32 ahead = min(end, begin + STAGES);
-        for (u32 unit = begin; unit < ahead; unit++) {
-            const u32 tile = unit / chunks, chunk = unit % chunks, s = unit - begin;
-            p.announce(tile, chunk, full(s));
-            p.weights(tile, chunk, stages + s * STAGE_BYTES, full(s));
-        }
-        asm volatile("griddepcontrol.wait;" ::: "memory");
-        for (u32 unit = begin; unit < ahead; unit++) {
-            const u32 s = unit - begin;
-            p.activations(unit % chunks, stages + s * STAGE_BYTES, full(s));
-        }
+#pragma unroll 1
+        for (u32 unit = begin; unit < ahead; unit++)
+            p.weights(unit / chunks, unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
+    }
+    __syncwarp();
+    __syncthreads();
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (warp == WARPS) {
+        if (lane > 0) return;
+#pragma unroll 1
+        for (u32 unit = begin; unit < ahead; unit++)
+            p.activations(unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
         u32 s = 0, round = 0;
+#pragma unroll 1
         for (u32 unit = ahead; unit < end; unit++) {
-            const u32 tile = unit / chunks, chunk = unit % chunks;
             barrier_wait(empty(s), round);
-            p.announce(tile, chunk, full(s));
-            p.weights(tile, chunk, stages + s * STAGE_BYTES, full(s));
-            p.activations(chunk, stages + s * STAGE_BYTES, full(s));
+            p.weights(unit / chunks, unit % chunks, stages + s * STAGE_BYTES, full(s));
+            p.activations(unit % chunks, stages + s * STAGE_BYTES, full(s));
             if (++s == STAGES) s = 0, round ^= 1;
         }
         return;
     }
-
-    asm volatile("griddepcontrol.wait;" ::: "memory");
     const u32 wn = warp % WARPS_N, wk = warp / WARPS_N, g = lane / 4, t = lane % 4;
+    const u32 token = g / 2 + g % 2 * 4; // of eight
+    const u32 chunk_at[2] = {token * 128 + (t ^ token) * 16, token * 128 + ((4 + t) ^ token) * 16};
     float sum[ROW_PANELS][TOKENS][4] = {};
+    float factor[ROW_PANELS][2]; // fetched before they are needed
     u32 s = 0, round = 0;
     for (u32 unit = begin; unit < end; unit++) {
         const u32 tile = unit / chunks, chunk = unit % chunks;
         const u32 stage = stages + s * STAGE_BYTES;
+        if (unit == begin || chunk == 0)
+#pragma unroll
+            for (int r = 0; r < ROW_PANELS; r++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const u32 n = tile * TILE_N + (wn * ROW_PANELS + r) * 16 + g + i * 8;
+                    factor[r][i] = n < args.n ? args.weight_factor[n] : 0.0f;
+                }
         barrier_wait(full(s), round);
         const u32 supers = min((u32)SUPERS, super_count - chunk * SUPERS);
 #pragma unroll 1
@@ -281,17 +306,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
             Encoded w[ROW_PANELS];
 #pragma unroll
             for (int r = 0; r < ROW_PANELS; r++)
-                w[r].load(stage + (wn * ROW_PANELS + r) * PIECE_BYTES + super * SUPER_BYTES, lane);
+                w[r].load(panel_at(stage + A_BYTES, super, wn * ROW_PANELS + r), lane);
+            const u32 boxes = stage + super * (2 * BOX_BYTES);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 uint4 a[TOKENS];
 #pragma unroll
-                for (int b = 0; b < TOKENS; b++) {
-                    a[b] = load_shared(stage + W_BYTES + (b * 8 + g) * A_PITCH + super * (SUPER_K * 2) + j * 64 + t * 16);
-#if K_TAIL
-                    if (chunk * TILE_K + super * SUPER_K + j * 32 + t * 8 >= args.k) a[b] = make_uint4(0, 0, 0, 0);
-#endif
-                }
+                for (int b = 0; b < TOKENS; b++) a[b] = load_shared(boxes + j / 2 * BOX_BYTES + b * 1024 + chunk_at[j % 2]);
 #pragma unroll
                 for (int r = 0; r < ROW_PANELS; r++) {
                     u32 pair[8];
@@ -338,12 +359,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
                 __threadfence();
                 named_barrier<2, WARPS_N * 32>();
                 if (threadIdx.x == 0) {
-                    arrived_last = atomicAdd(args.arrivals + tile, 1) == last - first;
-                    if (arrived_last) args.arrivals[tile] = 0;
+                    *arrived_last = atomicAdd(args.arrivals + tile, 1) == last - first;
+                    if (*arrived_last) args.arrivals[tile] = 0;
                     __threadfence();
                 }
                 named_barrier<2, WARPS_N * 32>();
-                finish = arrived_last;
+                finish = *arrived_last;
                 if (finish) {
 #pragma unroll
                     for (int i = 0; i < VALUES; i++) mine[i] = 0;
@@ -364,7 +385,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
 #pragma unroll
                         for (int i = 0; i < 4; i++) {
                             const u32 n = tile * TILE_N + (wn * ROW_PANELS + r) * 16 + g + (i / 2) * 8;
-                            store(args, b * 8 + t * 2 + i % 2, n, sum[r][b][i]);
+                            store(args, b * 8 + t + i % 2 * 4, n, sum[r][b][i] * factor[r][i / 2]);
                         }
         }
 #pragma unroll

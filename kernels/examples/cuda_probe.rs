@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cuda_probe check [CONFIGS]          configs of each family and shape against the float64 reference
+//! cuda_probe time N K M A CONFIG...   these configs alone
 //! cuda_probe sweep CSV MS FORMATS [CONFIGS] [NAMES]   the fastest of CONFIGS configs for each LLM problem, appended to CSV
 //! ```
 //!
@@ -42,6 +43,10 @@ fn main() {
     let number = |at: usize, or: usize| arguments.get(at).and_then(|a| a.parse().ok()).unwrap_or(or);
     let ok = match arguments.first().map(String::as_str) {
         Some("check") => check(&cuda, number(1, 12)),
+        Some("time") if arguments.len() > 5 => {
+            time(&cuda, &arguments[1..]);
+            true
+        }
         Some("sweep") if arguments.len() >= 4 => {
             let ms: Vec<u32> = arguments[2].split(',').filter_map(|m| m.parse().ok()).collect();
             let names = arguments.get(5).map_or("", String::as_str);
@@ -197,6 +202,24 @@ fn check(cuda: &Cuda, count: usize) -> bool {
     }
     println!("check: {runs} runs, {wrong} wrong");
     wrong == 0
+}
+
+/// Times configs given by their canonical text.
+fn time(cuda: &Cuda, arguments: &[String]) {
+    let number = |at: usize| arguments[at].parse::<u32>().expect("N, K and M are numbers");
+    let (n, k, m) = (number(0), number(1), number(2));
+    let a = Format::from_name(&arguments[3]).expect("an activation format");
+    for text in &arguments[4..] {
+        let config = Config::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let b = config.family().formats[0];
+        let weight = quantised(n, k, b).expect("K fits");
+        let problem = Problem { a, out: OutType::Bf16, ..Problem::new(m, n, k, b) };
+        let mut session = cuda.session(operands(m, n, k, vec![weight]), Regime::Cold).expect("operands fit");
+        match median(15, || session.time_kernel(&problem, &config).ok()) {
+            Some(us) => println!("{us:.2} us {text}"),
+            None => println!("{:?} {text}", session.time_kernel(&problem, &config)),
+        }
+    }
 }
 
 /// The median of `count` timings.

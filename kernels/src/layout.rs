@@ -14,9 +14,9 @@ named_enum! {
         Panel16x2 = "panel16x2",
         /// As `panel16`, four neighbouring panels interleaved block by block.
         Panel16x4 = "panel16x4",
-        /// Panels of 16 rows in supertiles of 128 along K, each lane's `mma` fragments together, version 1 of the CUDA
+        /// Slabs of 64 rows in steps of 128 along K, each lane's `mma` fragments together, version 1 of the CUDA
         /// kernels' layout; see `cuda::pack`.
-        Mma16 = "mma16",
+        Mma64 = "mma64",
     }
 }
 
@@ -24,7 +24,7 @@ impl Layout {
     /// Panels interleaved block by block, or `None` where there are none of the CPU's panels.
     pub const fn interleave(self) -> Option<u32> {
         match self {
-            Layout::RowMajor | Layout::Mma16 => None,
+            Layout::RowMajor | Layout::Mma64 => None,
             Layout::Panel16 => Some(1),
             Layout::Panel16x2 => Some(2),
             Layout::Panel16x4 => Some(4),

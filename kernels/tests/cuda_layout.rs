@@ -1,8 +1,8 @@
-//! Layout `mma16` and the kernels' decoding of it, on the host: the bit operations of `skinny.cu` and the fragment maps
+//! Layout `mma64` and the kernels' decoding of it, on the host: the bit operations of `skinny.cu` and the fragment maps
 //! of `mma.m16n8k16` (PTX ISA, "Matrix Fragments for mma.m16n8k16") are written out again here, and have to give back
 //! the weight that was packed, and its product.
 
-use tilewright_kernels::cuda::pack::{Mma16, super_bytes};
+use tilewright_kernels::cuda::pack::{Mma64, super_bytes};
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::reference::{Reference, Sample};
 use tilewright_kernels::{Format, Problem, Scaling};
@@ -66,12 +66,13 @@ fn decode(format: Format, supertile: &[u8], lane: usize, j: usize) -> [[f64; 2];
 }
 
 /// The packed weight, decoded lane by lane and put back in place: padded rows × padded K.
-fn unpack(format: Format, packed: &Mma16, k: usize) -> Vec<Vec<f64>> {
+fn unpack(format: Format, packed: &Mma64, k: usize) -> Vec<Vec<f64>> {
     let bytes = super_bytes(format).expect("the layout holds the format");
     let supers = k.div_ceil(128);
     let mut rows = vec![vec![f64::NAN; supers * 128]; packed.factors.len()];
     for (index, supertile) in packed.bytes.chunks_exact(bytes).enumerate() {
-        let (panel, s) = (index / supers, index % supers);
+        // Slab by slab, along K, four panels together.
+        let (panel, s) = (index / (4 * supers) * 4 + index % 4, index / 4 % supers);
         for (lane, j) in (0..32).flat_map(|lane| (0..4).map(move |j| (lane, j))) {
             for (q, values) in decode(format, supertile, lane, j).iter().enumerate() {
                 let row = 16 * panel + lane / 4 + 8 * (q / 4);
@@ -101,9 +102,9 @@ fn weight(format: Format, rows: usize, k: usize, seed: u32) -> Quantized {
 #[test]
 fn packing_keeps_every_element_and_pads_with_zeros() {
     for format in FORMATS {
-        for (rows, k) in [(1, 32), (16, 128), (17, 160), (50, 416)] {
+        for (rows, k) in [(1, 32), (16, 128), (17, 160), (50, 416), (130, 256)] {
             let weight = weight(format, rows, k, 7);
-            let unpacked = unpack(format, &Mma16::pack(&weight).expect("packs"), k);
+            let unpacked = unpack(format, &Mma64::pack(&weight).expect("packs"), k);
             for (row, values) in unpacked.iter().enumerate() {
                 for (at, value) in values.iter().enumerate() {
                     let expected = if row < rows && at < k { weight.element(row, at) } else { 0.0 };
@@ -132,8 +133,8 @@ fn every_code_of_every_format_decodes() {
                 );
             }
         }
-        let unpacked = unpack(format, &Mma16::pack(&weight).expect("packs"), 1024);
-        for (row, values) in unpacked.iter().enumerate() {
+        let unpacked = unpack(format, &Mma64::pack(&weight).expect("packs"), 1024);
+        for (row, values) in unpacked.iter().enumerate().take(16) {
             for (k, value) in values.iter().enumerate() {
                 let expected = weight.element(row, k);
                 let row_has_nan =
@@ -151,7 +152,7 @@ fn every_code_of_every_format_decodes() {
 fn extreme_block_scales_keep_their_ratio_to_the_rows_largest() {
     let mut weight = weight(Format::MxFp6E2m3, 4, 128, 5);
     weight.block_scales.copy_from_slice(&[0, 0, 0, 0, 254, 200, 127, 120, 0, 100, 50, 7, 127, 255, 127, 127]);
-    let packed = Mma16::pack(&weight).expect("packs");
+    let packed = Mma64::pack(&weight).expect("packs");
     let unpacked = unpack(Format::MxFp6E2m3, &packed, 128);
     for row in 0..3 {
         for k in 0..128 {
@@ -167,7 +168,7 @@ fn fragments_give_the_product_for_every_lane() {
     for format in FORMATS {
         let (m, n, k) = (8, 16, 128);
         let weight = weight(format, n, k, 11);
-        let packed = Mma16::pack(&weight).expect("packs");
+        let packed = Mma64::pack(&weight).expect("packs");
         let activation: Vec<f32> = (0..m * k).map(|i| ((i * 37) % 64) as f32 / 8.0 - 4.0).collect();
         let mut d = vec![[0.0f64; 8]; 16];
         for j in 0..4 {
@@ -211,8 +212,8 @@ fn rotated_weights_and_other_formats_are_refused() {
     let rotated = QuantizeOptions { hadamard: true, ..QuantizeOptions::default() };
     let weight =
         Quantized::quantize(&values, 2, 32, Format::MxFp6E2m3, Scaling::Block32, &rotated).expect("fits");
-    assert!(Mma16::pack(&weight).is_err());
+    assert!(Mma64::pack(&weight).is_err());
     let fp4 =
         Quantized::quantize(&values, 2, 32, Format::MxFp4, Scaling::Block32, &QuantizeOptions::default());
-    assert!(Mma16::pack(&fp4.expect("fits")).is_err());
+    assert!(Mma64::pack(&fp4.expect("fits")).is_err());
 }

@@ -1,8 +1,9 @@
-//! The weight layout `mma16`, version 1: every lane's tensor-core fragments together, in 16-byte vectors, in the order
+//! The weight layout `mma64`, version 1: every lane's tensor-core fragments together, in 16-byte vectors, in the order
 //! in which the CUDA kernels stream them.
 //!
-//! N is padded to panels of 16 rows and K to supertiles of 128, both with zero codes. Supertiles lie panel by panel,
-//! along K. A supertile holds four tiles of 16 × 32; in each, lane `4g + t` (g < 8, t < 4) owns rows `g` and `g + 8` at
+//! N is padded to slabs of 64 rows and K to 128, both with zero codes. A slab is four panels of 16 rows; of each step
+//! of 128 along K it holds the four panels' supertiles (16 × 128), one after another, so that a kernel's tile of 64 or
+//! more rows is a single piece of memory for each slab. A supertile holds four tiles of 16 × 32; in each, lane `4g + t` (g < 8, t < 4) owns rows `g` and `g + 8` at
 //! k = 8t … 8t+7. Vector `v` of lane `l` lies at byte `512·v + 16·l`.
 //!
 //! * bf16, 4096 bytes, 8 vectors: tile `j` is vectors 2j (row g) and 2j+1 (row g+8), eight elements each.
@@ -19,22 +20,23 @@
 //! elements (value · 2^-126 in E2M3, · 2^-124 in E3M2) to value · scale / factor. A block more than 2^250 below the
 //! factor becomes zero. A row with a NaN has factor NaN: whatever it is multiplied with, D is NaN.
 
-use crate::cuda::skinny::{PANEL_ROWS, SUPER_K, is_weight};
+use crate::cuda::skinny::{PANEL_ROWS, SLAB_ROWS, SUPER_K, is_weight};
 use crate::family::Reject;
 use crate::format::quantize::Quantized;
 use crate::format::{Format, MX_BLOCK, e8m0, pack};
 use crate::problem::Scaling;
 
 const ROWS: usize = PANEL_ROWS as usize;
+const PANELS: usize = (SLAB_ROWS / PANEL_ROWS) as usize;
 const DEPTH: usize = SUPER_K as usize;
 const TILES: usize = DEPTH / MX_BLOCK;
 
-/// A weight in layout `mma16`.
+/// A weight in layout `mma64`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mma16 {
+pub struct Mma64 {
     /// Supertiles, see the module's documentation.
     pub bytes: Vec<u8>,
-    /// One factor for each row, padded to a multiple of 16.
+    /// One factor for each row, padded to a multiple of 64.
     pub factors: Vec<f32>,
 }
 
@@ -48,31 +50,34 @@ pub fn super_bytes(format: Format) -> Option<usize> {
     }
 }
 
-impl Mma16 {
+impl Mma64 {
     /// Packs a weight, on every core.
     ///
     /// # Errors
     /// If the layout does not hold the format, or the weight is rotated: the kernels do not rotate activations.
-    pub fn pack(weight: &Quantized) -> Result<Mma16, Reject> {
+    pub fn pack(weight: &Quantized) -> Result<Mma64, Reject> {
         let Some(bytes) = super_bytes(weight.format).filter(|_| is_weight(weight.format)) else {
-            return Err(Reject::problem("layout mma16 does not hold this weight format"));
+            return Err(Reject::problem("layout mma64 does not hold this weight format"));
         };
         if weight.options.hadamard {
             return Err(Reject::problem("the CUDA kernels do not take rotated weights"));
         }
-        let panels = weight.rows.div_ceil(ROWS);
-        let panel_bytes = weight.k.div_ceil(DEPTH) * bytes;
-        let mut packed = Mma16 { bytes: vec![0; panels * panel_bytes], factors: vec![1.0; panels * ROWS] };
+        let slabs = weight.rows.div_ceil(PANELS * ROWS);
+        let slab_bytes = weight.k.div_ceil(DEPTH) * PANELS * bytes;
+        let mut packed =
+            Mma64 { bytes: vec![0; slabs * slab_bytes], factors: vec![1.0; slabs * PANELS * ROWS] };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = panels.div_ceil(threads).max(1);
+        let share = slabs.div_ceil(threads).max(1);
         std::thread::scope(|scope| {
-            let parts =
-                packed.bytes.chunks_mut(share * panel_bytes).zip(packed.factors.chunks_mut(share * ROWS));
+            let parts = packed
+                .bytes
+                .chunks_mut(share * slab_bytes)
+                .zip(packed.factors.chunks_mut(share * PANELS * ROWS));
             for (part, (to, factors)) in parts.enumerate() {
                 scope.spawn(move || {
-                    for (i, panel) in to.chunks_exact_mut(panel_bytes).enumerate() {
-                        let first = (part * share + i) * ROWS;
-                        pack_panel(weight, first, panel, &mut factors[i * ROWS..][..ROWS]);
+                    let slabs = to.chunks_exact_mut(slab_bytes).zip(factors.chunks_exact_mut(PANELS * ROWS));
+                    for (i, (slab, factors)) in slabs.enumerate() {
+                        pack_slab(weight, (part * share + i) * PANELS * ROWS, slab, factors);
                     }
                 });
             }
@@ -81,31 +86,30 @@ impl Mma16 {
     }
 }
 
-/// Packs the 16 rows from `first` on.
-fn pack_panel(weight: &Quantized, first: usize, panel: &mut [u8], factors: &mut [f32]) {
-    let depth = weight.k.next_multiple_of(DEPTH);
-    let mut codes = vec![0u16; depth];
-    for r in 0..ROWS.min(weight.rows - first) {
+/// Packs the 64 rows from `first` on.
+fn pack_slab(weight: &Quantized, first: usize, slab: &mut [u8], factors: &mut [f32]) {
+    let super_bytes = super_bytes(weight.format).unwrap_or(1);
+    let mut codes = vec![0u16; weight.k.next_multiple_of(DEPTH)];
+    for (r, factor) in factors.iter_mut().enumerate().take(weight.rows - first) {
         let row = first + r;
         unpack(weight, row, &mut codes);
-        factors[r] = match weight.format {
-            Format::Bf16 => 1.0,
-            Format::Fp8E4m3 if codes.iter().any(|c| c & 0x7f == 0x7f) => f32::NAN,
-            Format::Fp8E4m3 => weight.scales[if weight.scaling == Scaling::Tensor { 0 } else { row }],
-            _ => f32::NAN, // set with the scales below
-        };
-        let supers =
-            panel.chunks_exact_mut(super_bytes(weight.format).unwrap_or(1)).zip(codes.chunks_exact(DEPTH));
-        for (to, codes) in supers {
+        let (panel, r) = (r / ROWS, r % ROWS);
+        let supers = slab.chunks_exact_mut(super_bytes).skip(panel).step_by(PANELS);
+        for (to, codes) in supers.zip(codes.chunks_exact(DEPTH)) {
             match weight.format {
                 Format::Bf16 => put_bf16(to, r, codes),
                 Format::Fp8E4m3 => put_fp8(to, r, codes),
                 format => put_fp6(to, r, codes, format),
             }
         }
-        if weight.format.is_mx() {
-            factors[r] = put_scales(weight, row, r, &codes, panel);
-        }
+        *factor = match weight.format {
+            Format::Bf16 => 1.0,
+            Format::Fp8E4m3 if codes.iter().any(|c| c & 0x7f == 0x7f) => f32::NAN,
+            Format::Fp8E4m3 => weight.scales[if weight.scaling == Scaling::Tensor { 0 } else { row }],
+            _ => put_scales(weight, row, &codes, |block, field| {
+                slab[(block / TILES * PANELS + panel) * super_bytes + 1536 + 4 * r + block % TILES] = field;
+            }),
+        };
     }
 }
 
@@ -178,8 +182,8 @@ fn put_fp6(to: &mut [u8], r: usize, codes: &[u16], format: Format) {
     }
 }
 
-/// Writes the scales of a row, and gives its factor.
-fn put_scales(weight: &Quantized, row: usize, r: usize, codes: &[u16], panel: &mut [u8]) -> f32 {
+/// Hands each block's byte to `put`, and gives the row's factor.
+fn put_scales(weight: &Quantized, row: usize, codes: &[u16], mut put: impl FnMut(usize, u8)) -> f32 {
     let blocks = weight.k / MX_BLOCK;
     let scales = &weight.block_scales[row * blocks..(row + 1) * blocks];
     let is_zero = |block: usize| codes[block * MX_BLOCK..][..MX_BLOCK].iter().all(|c| c & 0x1f == 0);
@@ -187,8 +191,7 @@ fn put_scales(weight: &Quantized, row: usize, r: usize, codes: &[u16], panel: &m
     let one = if weight.format == Format::MxFp6E2m3 { 253 } else { 251 };
     for (b, &scale) in scales.iter().enumerate() {
         let field = if scale > largest { 0 } else { (one + i32::from(scale) - i32::from(largest)).max(0) };
-        let super_bytes = super_bytes(weight.format).unwrap_or(0);
-        panel[b / TILES * super_bytes + 1536 + 4 * r + b % TILES] = field as u8;
+        put(b, field as u8);
     }
     if scales.contains(&e8m0::NAN) { f32::NAN } else { e8m0::decode(largest) }
 }

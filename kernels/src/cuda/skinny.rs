@@ -13,9 +13,11 @@ use crate::problem::Problem;
 
 /// The most rows a skinny kernel takes.
 pub const SKINNY_MAX_M: u32 = 64;
-/// Rows of a panel of layout `mma16`.
+/// Rows of a panel of layout `mma64`.
 pub const PANEL_ROWS: u32 = 16;
-/// K of a supertile of layout `mma16`, to which K is padded.
+/// Rows of a slab of layout `mma64`, to which N is padded.
+pub const SLAB_ROWS: u32 = 64;
+/// K of a supertile of layout `mma64`, to which K is padded.
 pub const SUPER_K: u32 = 128;
 
 const PARAMS: &[Param] = &[
@@ -24,7 +26,12 @@ const PARAMS: &[Param] = &[
         doc: "CTAs of one multiprocessor that registers and shared memory are kept free for",
         domain: Domain::Numbers(&[1, 2, 3, 4]),
     },
-    Param { name: "layout", doc: "weight layout", domain: Domain::Names(&["mma16"]) },
+    Param { name: "layout", doc: "weight layout", domain: Domain::Names(&["mma64"]) },
+    Param {
+        name: "overlap",
+        doc: "1: may fetch its first weights while the kernel before it still runs (programmatic dependent launch)",
+        domain: Domain::Numbers(&[0, 1]),
+    },
     Param {
         name: "row_panels",
         doc: "panels of 16 weight rows a warp multiplies with the same activations",
@@ -46,7 +53,7 @@ const PARAMS: &[Param] = &[
         doc: "tokens of a tile, at least M",
         domain: Domain::Numbers(&[8, 16, 24, 32, 48, 64]),
     },
-    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[16, 32, 64, 128]) },
+    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[32, 64, 128]) },
     Param {
         name: "warps",
         doc: "warps that multiply; one more fetches",
@@ -55,7 +62,7 @@ const PARAMS: &[Param] = &[
 ];
 
 /// Position of `tile_m` in [`PARAMS`].
-const TILE_M: usize = 6;
+const TILE_M: usize = 7;
 
 /// Weight formats the kernel decodes, by its macro `WEIGHT`.
 const WEIGHTS: &[Format] = &[Format::Bf16, Format::Fp8E4m3, Format::MxFp6E2m3, Format::MxFp6E3m2];
@@ -65,6 +72,8 @@ const WEIGHTS: &[Format] = &[Format::Bf16, Format::Fp8E4m3, Format::MxFp6E2m3, F
 pub struct Skinny {
     /// CTAs a multiprocessor is to hold.
     pub ctas_per_sm: u32,
+    /// Whether it may start while the kernel before it runs.
+    pub overlap: bool,
     /// Panels of a warp.
     pub row_panels: u32,
     /// Parts of K; 0 is stream-K.
@@ -89,18 +98,19 @@ impl Skinny {
         let v = config.values();
         Skinny {
             ctas_per_sm: v[0],
-            row_panels: v[2],
-            split_k: v[3],
-            stages: v[4],
-            tile_k: v[5],
+            overlap: v[2] == 1,
+            row_panels: v[3],
+            split_k: v[4],
+            stages: v[5],
+            tile_k: v[6],
             tile_m: v[TILE_M],
-            tile_n: v[7],
-            warps: v[8],
+            tile_n: v[8],
+            warps: v[9],
             weight: WEIGHTS.iter().position(|f| *f == weight).unwrap_or(0) as u32,
         }
     }
 
-    /// Bytes of 16 weight rows × 128 in layout `mma16`, scales included.
+    /// Bytes of 16 weight rows × 128 in layout `mma64`, scales included.
     pub const fn super_bytes(&self) -> u32 {
         match self.weight {
             0 => 4096,
@@ -114,16 +124,16 @@ impl Skinny {
         self.tile_n / PANEL_ROWS / self.row_panels
     }
 
-    /// Bytes of one stage: a tile of the weight, and `tile_m` rows of the activation padded against bank conflicts.
+    /// Bytes of one stage: a tile of the activation and one of the weight.
     pub const fn stage_bytes(&self) -> u32 {
-        self.tile_n / PANEL_ROWS * (self.tile_k / SUPER_K) * self.super_bytes()
-            + self.tile_m * (self.tile_k * 2 + 64)
+        let weight = self.tile_n / PANEL_ROWS * (self.tile_k / SUPER_K) * self.super_bytes();
+        (self.tile_m * self.tile_k * 2 + weight).next_multiple_of(1024)
     }
 
     /// Dynamic shared memory of a CTA in bytes.
     pub const fn shared_bytes(&self) -> u32 {
         let warps_k = self.warps / self.warps_n();
-        self.stages * (self.stage_bytes() + 16) + (warps_k - 1) * self.tile_n * self.tile_m * 4
+        self.stages * (self.stage_bytes() + 16) + 16 + (warps_k - 1) * self.tile_n * self.tile_m * 4
     }
 
     /// Registers a thread needs, an upper bound (held against the compiler's report by `ci/check_cuda.sh`).
@@ -181,8 +191,8 @@ impl Skinny {
         if !(self.tile_k / SUPER_K).is_multiple_of(self.warps / warps_n) {
             return Err(Reject::param("warps", "more warps than the tile has steps along K"));
         }
-        // A CTA takes 1 KiB of its own, and has 128 bytes of static shared memory.
-        if self.shared_bytes() + 1024 + 128 > device.l1_kib * 1024 / self.ctas_per_sm {
+        // A CTA takes 1 KiB of its own.
+        if self.shared_bytes() + 1024 > device.l1_kib * 1024 / self.ctas_per_sm {
             return Err(Reject::param("stages", "the stages do not fit into shared memory"));
         }
         let available = (65536 / (self.threads() * self.ctas_per_sm) / 8 * 8).min(255);
@@ -210,7 +220,7 @@ fn rules(config: &Config, problem: &Problem, device: &Device) -> Result<(), Reje
     }
     if !problem.k.is_multiple_of(8) {
         return Err(Reject::problem(
-            "K must be a multiple of 8: rows of the activation are copied in 16 bytes",
+            "K must be a multiple of 8: rows of the activation begin at multiples of 16 bytes",
         ));
     }
     let exact = [Format::Bf16, Format::Fp8E4m3, Format::MxFp6E2m3, Format::MxFp6E3m2];
@@ -245,7 +255,7 @@ fn prior(config: &Config, problem: &Problem, device: &Device) -> f64 {
     let s = Skinny::of(config, problem.b);
     let units = f64::from(s.tiles(problem.n)) * f64::from(s.chunks(problem.k));
     let grid = f64::from(s.grid(problem, device));
-    let fit = (f64::from(device.l1_kib) * 1024.0 / f64::from(s.shared_bytes() + 1152)) as u32;
+    let fit = (f64::from(device.l1_kib) * 1024.0 / f64::from(s.shared_bytes() + 1024)) as u32;
     let resident = if s.split_k == 0 { s.ctas_per_sm } else { fit.clamp(1, 8) };
     let waves = ceil(grid / f64::from(device.units * resident)) * f64::from(resident);
     let busiest = (waves * units / grid).max(units / f64::from(device.units));
@@ -253,7 +263,7 @@ fn prior(config: &Config, problem: &Problem, device: &Device) -> f64 {
     let in_flight = tile * f64::from(s.stages * resident);
     let rate = 4.35e12 / f64::from(device.units) * (in_flight / 40e3).min(1.0);
     let shared = s.split_k != 1 && s.partial_floats(problem, device) > 0;
-    busiest * tile / rate + 3e-6 + if shared { 1e-6 } else { 0.0 }
+    busiest * tile / rate + if s.overlap { 1e-6 } else { 3e-6 } + if shared { 1e-6 } else { 0.0 }
 }
 
 fn ceil(v: f64) -> f64 {

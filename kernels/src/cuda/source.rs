@@ -2,7 +2,7 @@
 //! compiled kernel, and need no GPU to be made.
 
 use crate::config::Config;
-use crate::cuda::skinny::{SUPER_K, Skinny};
+use crate::cuda::skinny::Skinny;
 use crate::format::Format;
 use crate::problem::{Epilogue, OutType, Problem};
 
@@ -19,7 +19,7 @@ pub struct Source {
     pub defines: Vec<String>,
 }
 
-/// The skinny kernel of a config, for problems that differ from `problem` in N and K only.
+/// The skinny kernel of a config, for any M, N and K it takes.
 pub fn skinny(config: &Config, problem: &Problem) -> Source {
     let s = Skinny::of(config, problem.b);
     let flag = |on: bool| u32::from(on);
@@ -34,7 +34,6 @@ pub fn skinny(config: &Config, problem: &Problem) -> Source {
         ("CTAS", s.ctas_per_sm),
         ("OUT_BF16", flag(problem.out == OutType::Bf16)),
         ("BIAS", flag(problem.epilogue == Epilogue::Bias)),
-        ("K_TAIL", flag(!problem.k.is_multiple_of(SUPER_K))),
     ];
     Source {
         file: "skinny.cu",

@@ -272,6 +272,43 @@ impl Drop for Buffer {
     }
 }
 
+/// How the tensor copy engine finds a matrix in memory: an argument of a kernel.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct TensorMap(sys::CUtensorMap);
+
+impl TensorMap {
+    /// A row-major bf16 matrix of `[columns, rows]`, copied in boxes of `[columns, rows]` in the 128-byte swizzle.
+    /// What lies outside the matrix reads as zero.
+    pub(crate) fn bf16(matrix: &Buffer, size: [u32; 2], boxes: [u32; 2]) -> Result<TensorMap, Fault> {
+        let [columns, rows] = size.map(u64::from);
+        if matrix.bytes < (columns * rows * 2) as usize {
+            return Err("a tensor map exceeds its buffer".into());
+        }
+        // SAFETY: plain data, for which all zeros is a value.
+        let mut map: sys::CUtensorMap = unsafe { std::mem::zeroed() };
+        // SAFETY: the arrays have as many elements as the rank asks for, and the matrix lies within its buffer.
+        let status = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &mut map,
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                2,
+                matrix.pointer as *mut c_void,
+                [columns, rows].as_ptr(),
+                [columns * 2].as_ptr(),
+                boxes.as_ptr(),
+                [1u32, 1].as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        check(status, "describing a matrix")?;
+        Ok(TensorMap(map))
+    }
+}
+
 /// A loaded module, shared by its kernels.
 struct Module(sys::CUmodule);
 

@@ -12,10 +12,10 @@ use std::ffi::c_void;
 use std::time::Duration;
 
 use super::Cuda;
-use super::driver::{Buffer, Events, Fault, Graph, Kernel, Launch};
+use super::driver::{Buffer, Events, Fault, Graph, Kernel, Launch, TensorMap};
 use crate::backend::{Operands, Regime, RunFault, Session};
 use crate::config::{Config, ConfigId};
-use crate::cuda::pack::Mma16;
+use crate::cuda::pack::Mma64;
 use crate::cuda::skinny::Skinny;
 use crate::cuda::source::{self, Source};
 use crate::family::is_launchable;
@@ -36,11 +36,11 @@ pub(super) fn source(config: &Config, problem: &Problem) -> Option<Source> {
 }
 
 /// `Args` of `skinny.cu`.
-#[repr(C)]
+#[repr(C, align(64))]
 struct SkinnyArgs {
+    activation: TensorMap,
     weight: u64,
     weight_factor: u64,
-    activation: u64,
     activation_factor: u64,
     bias: u64,
     output: u64,
@@ -68,6 +68,8 @@ struct Snapped {
 struct Prepared {
     kernel: Kernel,
     launch: Launch,
+    /// Rows of the boxes that the activation is copied in.
+    box_rows: u32,
     partial: Buffer,
     arrivals: Buffer,
     /// Timed launches with the activation's snapping, and without.
@@ -199,7 +201,7 @@ impl<'b> CudaSession<'b> {
                 .iter()
                 .find(|w| (w.format, w.scaling) == (problem.b, problem.scaling))
                 .ok_or_else(|| format!("the session has no {} weight", problem.b))?;
-            let packed = Mma16::pack(weight).map_err(|reject| reject.to_string())?;
+            let packed = Mma64::pack(weight).map_err(|reject| reject.to_string())?;
             let mut copies = vec![Buffer::from_slice(&packed.bytes)?];
             let wanted = match self.regime {
                 Regime::Cold => {
@@ -231,8 +233,9 @@ impl<'b> CudaSession<'b> {
                     grid: tiling.grid(problem, device),
                     threads: tiling.threads(),
                     shared_bytes: tiling.shared_bytes(),
-                    overlaps_previous: false,
+                    overlaps_previous: tiling.overlap,
                 },
+                box_rows: tiling.tile_m,
                 partial: Buffer::new(tiling.partial_floats(problem, device) * 4)?,
                 arrivals,
                 graphs: [None, None],
@@ -260,8 +263,8 @@ impl<'b> CudaSession<'b> {
         self.cuda.context.launch(&snapped.kernel, &launch, &mut arguments)
     }
 
-    /// Launches a prepared config on a copy of the operands. With `overlap` it may start while the kernel before it
-    /// runs, which has to be the one that snaps its activation.
+    /// Launches a prepared config on a copy of the operands. With `overlap`, or if its config says so, it may start
+    /// while the kernel before it runs: it waits for that one's end before it reads an activation or writes.
     fn launch(
         &self,
         problem: &Problem,
@@ -276,9 +279,9 @@ impl<'b> CudaSession<'b> {
         let activation = snapped.map_or(&self.activations[slot], |s| &s.values[slot]);
         let per_token = problem.a == Format::Fp8E4m3;
         let args = SkinnyArgs {
+            activation: TensorMap::bf16(activation, [problem.k, problem.m], [64, prepared.box_rows])?,
             weight: weight.copies[slot].address(),
             weight_factor: weight.factors.address(),
-            activation: activation.address(),
             activation_factor: snapped.filter(|_| per_token).map_or(0, |s| s.scales[slot].address()),
             bias: self.bias.as_ref().map_or(0, Buffer::address),
             output,
@@ -288,7 +291,8 @@ impl<'b> CudaSession<'b> {
             n: problem.n,
             k: problem.k,
         };
-        let launch = Launch { overlaps_previous: overlap, ..prepared.launch };
+        let launch =
+            Launch { overlaps_previous: overlap || prepared.launch.overlaps_previous, ..prepared.launch };
         self.cuda.context.launch(&prepared.kernel, &launch, &mut [pointer(&args)])
     }
 
