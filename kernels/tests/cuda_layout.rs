@@ -1,4 +1,4 @@
-//! Layout `mma64` and the kernels' decoding of it, on the host: the bit operations of `skinny.cu` and the fragment maps
+//! Layout `mma64` and the kernels' decoding of it, on the host: the bit operations of `gemm.cu` and the fragment maps
 //! of `mma.m16n8k16` (PTX ISA, "Matrix Fragments for mma.m16n8k16") are written out again here, and have to give back
 //! the weight that was packed, and its product.
 
@@ -77,7 +77,7 @@ fn unpack(format: Format, packed: &Mma64, k: usize) -> Vec<Vec<f64>> {
             for (q, values) in decode(format, supertile, lane, j).iter().enumerate() {
                 let row = 16 * panel + lane / 4 + 8 * (q / 4);
                 for (half, value) in values.iter().enumerate() {
-                    let at = 128 * s + 32 * j + 8 * (lane % 4) + 2 * (q % 4) + half;
+                    let at = 128 * s + 32 * j + 8 * (q % 4) + 2 * (lane % 4) + half;
                     rows[row][at] = value * f64::from(packed.factors[row]);
                 }
             }
@@ -173,9 +173,10 @@ fn fragments_give_the_product_for_every_lane() {
         let mut d = vec![[0.0f64; 8]; 16];
         for j in 0..4 {
             let pairs: Vec<_> = (0..32).map(|lane| decode(format, &packed.bytes, lane, j)).collect();
-            // One lane's 16 bytes of a token's row: k = 32j + 8t .. +8.
-            let token =
-                |lane: usize, e: usize| f64::from(activation[(lane / 4) * k + 32 * j + 8 * (lane % 4) + e]);
+            // What `ldmatrix` gives a lane: register `i` holds k = 32j + 8i + 2t and the next of token g.
+            let token = |lane: usize, i: usize, half: usize| {
+                f64::from(activation[(lane / 4) * k + 32 * j + 8 * i + 2 * (lane % 4) + half])
+            };
             for step in 0..2 {
                 let mut a = [[0.0; 16]; 16];
                 let mut b = [[0.0; 8]; 16];
@@ -186,8 +187,8 @@ fn fragments_give_the_product_for_every_lane() {
                         a[g + 8][2 * t + half] = pairs[lane][4 + 2 * step][half];
                         a[g][2 * t + 8 + half] = pairs[lane][2 * step + 1][half];
                         a[g + 8][2 * t + 8 + half] = pairs[lane][4 + 2 * step + 1][half];
-                        b[2 * t + half][g] = token(lane, 4 * step + half);
-                        b[2 * t + 8 + half][g] = token(lane, 4 * step + 2 + half);
+                        b[2 * t + half][g] = token(lane, 2 * step, half);
+                        b[2 * t + 8 + half][g] = token(lane, 2 * step + 1, half);
                     }
                 }
                 for (row, column, i) in

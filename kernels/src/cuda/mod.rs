@@ -4,11 +4,11 @@
 //! [`source`] need the feature `std` and no GPU, so that layouts and kernels are checked on machines without one. The
 //! host (driver, NVRTC, sessions) is behind the feature `cuda` and loads its libraries when first used.
 
+pub mod families;
 #[cfg(feature = "cuda")]
 mod host;
 #[cfg(feature = "std")]
 pub mod pack;
-pub mod skinny;
 #[cfg(feature = "std")]
 pub mod source;
 
@@ -21,7 +21,10 @@ const MXFP6: &[Format] = &[Format::MxFp6E2m3, Format::MxFp6E3m2];
 
 /// The CUDA families, by name.
 pub static FAMILIES: &[&Family] = &[
-    &skinny::family("cuda.skinny_bf16", "M ≤ 64 over bf16 weights", &[Format::Bf16]),
-    &skinny::family("cuda.skinny_fp8", "M ≤ 64 over FP8 E4M3 weights", &[Format::Fp8E4m3]),
-    &skinny::family("cuda.skinny_mxfp6", "M ≤ 64 over MXFP6 weights", MXFP6),
+    &families::skinny("cuda.skinny_bf16", "M ≤ 64 over bf16 weights", &[Format::Bf16]),
+    &families::skinny("cuda.skinny_fp8", "M ≤ 64 over FP8 E4M3 weights", &[Format::Fp8E4m3]),
+    &families::skinny("cuda.skinny_mxfp6", "M ≤ 64 over MXFP6 weights", MXFP6),
+    &families::tiled("cuda.tiled_bf16", "any M over bf16 weights", &[Format::Bf16]),
+    &families::tiled("cuda.tiled_fp8", "any M over FP8 E4M3 weights", &[Format::Fp8E4m3]),
+    &families::tiled("cuda.tiled_mxfp6", "any M over MXFP6 weights", MXFP6),
 ];

@@ -3,8 +3,9 @@
 //!
 //! N is padded to slabs of 64 rows and K to 128, both with zero codes. A slab is four panels of 16 rows; of each step
 //! of 128 along K it holds the four panels' supertiles (16 × 128), one after another, so that a kernel's tile of 64 or
-//! more rows is a single piece of memory for each slab. A supertile holds four tiles of 16 × 32; in each, lane `4g + t` (g < 8, t < 4) owns rows `g` and `g + 8` at
-//! k = 8t … 8t+7. Vector `v` of lane `l` lies at byte `512·v + 16·l`.
+//! more rows is a single piece of memory for each slab. A supertile holds four tiles of 16 × 32; in each, lane `4g + t` (g < 8, t < 4) owns of rows `g` and `g + 8` the
+//! eight elements at k = 8p + 2t and 8p + 2t + 1, p = 0 … 3: its fragments of two steps of `mma.m16n8k16` or
+//! `wgmma.m64nNk16`. Vector `v` of lane `l` lies at byte `512·v + 16·l`.
 //!
 //! * bf16, 4096 bytes, 8 vectors: tile `j` is vectors 2j (row g) and 2j+1 (row g+8), eight elements each.
 //! * E4M3, 2048 bytes, 4 vectors: tile `j` is vector j: words 0, 1 of row g, words 2, 3 of row g+8. The bytes of a word
@@ -20,7 +21,7 @@
 //! elements (value · 2^-126 in E2M3, · 2^-124 in E3M2) to value · scale / factor. A block more than 2^250 below the
 //! factor becomes zero. A row with a NaN has factor NaN: whatever it is multiplied with, D is NaN.
 
-use crate::cuda::skinny::{PANEL_ROWS, SLAB_ROWS, SUPER_K, is_weight};
+use crate::cuda::families::{PANEL_ROWS, SLAB_ROWS, SUPER_K, is_weight};
 use crate::family::Reject;
 use crate::format::quantize::Quantized;
 use crate::format::{Format, MX_BLOCK, e8m0, pack};
@@ -137,7 +138,7 @@ fn unpack(weight: &Quantized, row: usize, codes: &mut [u16]) {
 
 /// Where the lane that owns row `r` and element `k` (below 32) of a tile lies in a vector, and its element of 8.
 const fn owner(r: usize, k: usize) -> (usize, usize) {
-    (4 * (r % 8) + k / 8, k % 8)
+    (4 * (r % 8) + k % 8 / 2, k / 8 * 2 + k % 2)
 }
 
 fn put_bf16(to: &mut [u8], r: usize, codes: &[u16]) {

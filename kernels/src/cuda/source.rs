@@ -2,7 +2,7 @@
 //! compiled kernel, and need no GPU to be made.
 
 use crate::config::Config;
-use crate::cuda::skinny::Skinny;
+use crate::cuda::families::Tiling;
 use crate::format::Format;
 use crate::problem::{Epilogue, OutType, Problem};
 
@@ -19,12 +19,13 @@ pub struct Source {
     pub defines: Vec<String>,
 }
 
-/// The skinny kernel of a config, for any M, N and K it takes.
-pub fn skinny(config: &Config, problem: &Problem) -> Source {
-    let s = Skinny::of(config, problem.b);
+/// The GEMM kernel of a config, for any M, N and K it takes.
+pub fn gemm(config: &Config, problem: &Problem) -> Source {
+    let s = Tiling::of(config, problem.b);
     let flag = |on: bool| u32::from(on);
     let values = [
         ("WEIGHT", s.weight),
+        ("WARPGROUP", flag(s.warpgroup)),
         ("TILE_M", s.tile_m),
         ("TILE_N", s.tile_n),
         ("TILE_K", s.tile_k),
@@ -36,9 +37,9 @@ pub fn skinny(config: &Config, problem: &Problem) -> Source {
         ("BIAS", flag(problem.epilogue == Epilogue::Bias)),
     ];
     Source {
-        file: "skinny.cu",
-        text: include_str!("../../cuda/skinny.cu"),
-        entry: "skinny",
+        file: "gemm.cu",
+        text: include_str!("../../cuda/gemm.cu"),
+        entry: "gemm",
         defines: values.iter().map(|(name, value)| format!("-D{name}={value}")).collect(),
     }
 }

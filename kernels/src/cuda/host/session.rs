@@ -15,8 +15,8 @@ use super::Cuda;
 use super::driver::{Buffer, Events, Fault, Graph, Kernel, Launch, TensorMap};
 use crate::backend::{Operands, Regime, RunFault, Session};
 use crate::config::{Config, ConfigId};
+use crate::cuda::families::{Tiling, is_gemm};
 use crate::cuda::pack::Mma64;
-use crate::cuda::skinny::Skinny;
 use crate::cuda::source::{self, Source};
 use crate::family::is_launchable;
 use crate::format::Format;
@@ -32,12 +32,12 @@ const POISON: u8 = 0xff;
 
 /// What is compiled for a config.
 pub(super) fn source(config: &Config, problem: &Problem) -> Option<Source> {
-    config.family().name.starts_with("cuda.skinny").then(|| source::skinny(config, problem))
+    is_gemm(config.family()).then(|| source::gemm(config, problem))
 }
 
-/// `Args` of `skinny.cu`.
+/// `Args` of `gemm.cu`.
 #[repr(C, align(64))]
-struct SkinnyArgs {
+struct GemmArgs {
     activation: TensorMap,
     weight: u64,
     weight_factor: u64,
@@ -222,10 +222,10 @@ impl<'b> CudaSession<'b> {
         }
         if let Entry::Vacant(entry) = self.prepared.entry((config.id(), *problem)) {
             let source = source(config, problem).ok_or("the CUDA backend does not have this family")?;
-            let tiling = Skinny::of(config, problem.b);
+            let tiling = Tiling::of(config, problem.b);
             let kernel =
                 Kernel::load(&self.cuda.compiler.cubin(&source)?, source.entry, tiling.shared_bytes())?;
-            let arrivals = Buffer::new(tiling.tiles(n) as usize * 4)?;
+            let arrivals = Buffer::new(tiling.tiles(problem) as usize * 4)?;
             arrivals.fill(0)?;
             entry.insert(Prepared {
                 kernel,
@@ -278,7 +278,7 @@ impl<'b> CudaSession<'b> {
         let snapped = self.snapped.get(&problem.a);
         let activation = snapped.map_or(&self.activations[slot], |s| &s.values[slot]);
         let per_token = problem.a == Format::Fp8E4m3;
-        let args = SkinnyArgs {
+        let args = GemmArgs {
             activation: TensorMap::bf16(activation, [problem.k, problem.m], [64, prepared.box_rows])?,
             weight: weight.copies[slot].address(),
             weight_factor: weight.factors.address(),

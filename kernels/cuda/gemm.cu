@@ -1,4 +1,4 @@
-// Skinny GEMM for sm_90a, M <= 64: D[M,N] = factor_a[m] * factor_w[n] * A[M,K] . W[N,K]^T, limited by reading W.
+// GEMM for sm_90a over weights decoded in registers: D[M,N] = factor_a[m] * factor_w[n] * A[M,K] . W[N,K]^T.
 //
 //   W, layout mma64            one CTA's tile of W         a stage of the ring in shared memory
 //   +--------- K ---------+    +--- TILE_K ---+            [ A: TILE_M x TILE_K | W: TILE_N x TILE_K ] x STAGES
@@ -7,26 +7,25 @@
 //   +---------------------+    +--------------+
 //
 // Consumer warp (wn, wk) owns ROW_PANELS panels of 16 rows and every (WARPS_K)-th supertile (16 x 128) along K. It
-// decodes weights in registers to bf16 and multiplies with mma.m16n8k16, W as the 16-row operand, tokens as the 8-column
-// one. Every format is exact in bf16: an element's bits are placed into a bf16's exponent and mantissa fields, which
+// decodes weights in registers to bf16 and multiplies them as the wide operand, tokens being the columns: with mma.m16n8k16
+// (A through ldmatrix), or, four warps on 64 rows, with wgmma.m64nTk16 (A read from shared memory by the tensor cores;
+// the fragments of W are the same). Every format is exact in bf16: an element's bits are placed into a bf16's exponent and mantissa fields, which
 // gives its value times a power of two, subnormals included, and one multiplication by the block's scale undoes that.
 //
-// Work is TILES x CHUNKS units of TILE_N x TILE_K, numbered along K first. CTA c of G takes the units of
+// Work is TILES x CHUNKS units of TILE_N x TILE_M x TILE_K, numbered along K first, then M, then N. CTA c of G takes the units of
 // [c*U/G, (c+1)*U/G): with G = TILES * S that is split-K by S, with any other G stream-K. A tile whose K is shared by
 // several CTAs goes through `partial`; the CTA that arrives last adds the parts in the order of K, so that the result
 // does not depend on timing.
 //
-// In a lane's share of a 16 x 32 tile, lane = 4*g + t holds rows g and g+8, k = 8t .. 8t+7, as the pairs
-// p = 0..3 (row g, k = 8t+2p and 8t+2p+1) and p = 4..7 (row g+8). The two mma steps of a tile take pairs 0,1 and 2,3 as
-// their k halves; A is read in the same order, so the permutation of K cancels.
+// In a lane's share of a 16 x 32 tile, lane = 4*g + t holds of row g the pairs p = 0..3 at k = 8p + 2t and 8p + 2t + 1,
+// and of row g+8 the same as p = 4..7: the fragments of two mma steps.
 //
 // A lies in shared memory as boxes of TILE_M rows x 64 in the 128-byte swizzle: 16-byte chunk c of row r at c ^ (r % 8).
-// Lane g reads token (g / 2) + 4 * (g % 2) of eight, so that the two rows a quarter warp reads lie in different banks;
-// the accumulators' columns are permuted alike. Rows past M and elements past K arrive as zeros.
+// Rows past M and elements past K arrive as zeros.
 //
 // Dynamic shared memory: STAGES x (stage + 16 bytes of mbarriers), 16 bytes, (WARPS_K - 1) x TILE_M x TILE_N floats.
 //
-// Parameters (-D): WEIGHT 0 bf16, 1 e4m3, 2 e2m3, 3 e3m2; TILE_M TILE_N TILE_K WARPS ROW_PANELS STAGES CTAS;
+// Parameters (-D): WEIGHT 0 bf16, 1 e4m3, 2 e2m3, 3 e3m2; WARPGROUP 1 for wgmma; TILE_M TILE_N TILE_K WARPS ROW_PANELS STAGES CTAS;
 // OUT_BF16, BIAS.
 
 typedef unsigned char u8;
@@ -39,6 +38,7 @@ constexpr int TOKENS = TILE_M / 8;                // column blocks of 8 tokens
 constexpr int WARPS_N = TILE_N / 16 / ROW_PANELS; // warps side by side along N
 constexpr int WARPS_K = WARPS / WARPS_N;          // warps that share a tile along K
 constexpr int CONSUMERS = WARPS * 32;
+constexpr int PRODUCERS = (WARPGROUP ? 4 : 1) * 32; // one of these threads works; registers are given by warpgroup
 constexpr int SUPERS = TILE_K / SUPER_K;
 constexpr int SUPER_BYTES = WEIGHT == 0 ? 4096 : WEIGHT == 1 ? 2048 : 1600;
 constexpr int SLAB_PANELS = TILE_N < 64 ? TILE_N / 16 : 4; // panels of the tile that lie together in memory
@@ -49,6 +49,7 @@ constexpr int A_BYTES = SUPERS * 2 * BOX_BYTES;
 constexpr int STAGE_BYTES = (A_BYTES + SLABS * SLAB_BYTES + 1023) / 1024 * 1024; // boxes are swizzled in 1024 bytes
 constexpr int VALUES = ROW_PANELS * TOKENS * 4;           // accumulators of a thread
 static_assert(WARPS_N * WARPS_K == WARPS && SUPERS % WARPS_K == 0, "warps do not fit the tile");
+static_assert(!WARPGROUP || WARPS_N % 4 == 0, "a warpgroup takes 64 rows");
 
 struct alignas(64) TensorMap {
     u64 opaque[16];
@@ -82,9 +83,9 @@ __device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
                  "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(bar), "r"(parity) : "memory");
 }
-__device__ __forceinline__ void box_copy(u32 to, const TensorMap* from, u32 k, u32 bar) {
+__device__ __forceinline__ void box_copy(u32 to, const TensorMap* from, u32 k, u32 row, u32 bar) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(to), "l"(from), "r"(k), "r"(0), "r"(bar) : "memory");
+                 ::"r"(to), "l"(from), "r"(k), "r"(row), "r"(bar) : "memory");
 }
 __device__ __forceinline__ void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 bar, u64 policy) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
@@ -92,6 +93,13 @@ __device__ __forceinline__ void bulk_copy_once(u32 to, const void* from, u32 byt
 }
 template <int ID, int THREADS> __device__ __forceinline__ void named_barrier() {
     asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+// Four 8 x 8 matrices of 16 bits: lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ uint4 load_matrices(u32 at) {
+    uint4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+    return v;
 }
 __device__ __forceinline__ uint4 load_shared(u32 at) {
     uint4 v;
@@ -114,12 +122,78 @@ __device__ __forceinline__ void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+#if WARPGROUP
+// wgmma with the fragments of W in registers and COLUMNS tokens from shared memory, added to d.
+#define ACC4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+template <int COLUMNS> struct Wgmma;
+template <> struct Wgmma<8> {
+    static __device__ __forceinline__ void run(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
+                     "%0,%1,%2,%3"
+                     "}, {%4,%5,%6,%7}, %8, 1, 1, 1, 0;"
+                     : ACC4(0)
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    }
+};
+template <> struct Wgmma<16> {
+    static __device__ __forceinline__ void run(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+                     "%0,%1,%2,%3,%4,%5,%6,%7"
+                     "}, {%8,%9,%10,%11}, %12, 1, 1, 1, 0;"
+                     : ACC4(0), ACC4(4)
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    }
+};
+template <> struct Wgmma<32> {
+    static __device__ __forceinline__ void run(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+                     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+                     "}, {%16,%17,%18,%19}, %20, 1, 1, 1, 0;"
+                     : ACC4(0), ACC4(4), ACC4(8), ACC4(12)
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    }
+};
+template <> struct Wgmma<64> {
+    static __device__ __forceinline__ void run(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+                     "%25,%26,%27,%28,%29,%30,%31"
+                     "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+                     : ACC4(0), ACC4(4), ACC4(8), ACC4(12), ACC4(16), ACC4(20), ACC4(24), ACC4(28)
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    }
+};
+template <> struct Wgmma<128> {
+    static __device__ __forceinline__ void run(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u64 b) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+                     "%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,"
+                     "%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+                     "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
+                     : ACC4(0), ACC4(4), ACC4(8), ACC4(12), ACC4(16), ACC4(20), ACC4(24), ACC4(28),
+                       ACC4(32), ACC4(36), ACC4(40), ACC4(44), ACC4(48), ACC4(52), ACC4(56), ACC4(60)
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+    }
+};
+constexpr int COLUMNS = TILE_M % 128 == 0 ? 128 : TILE_M % 64 == 0 ? 64 : TILE_M % 32 == 0 ? 32 : TILE_M % 16 == 0 ? 16 : 8;
+
+// A matrix of rows of 128 bytes, eight of them in 1024, in the 128-byte swizzle (PTX ISA, "matrix descriptor").
+__device__ __forceinline__ u64 descriptor(u32 at) {
+    return (u64)((at & 0x3ffff) >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> __device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+#endif
+
 // One lane's weights of a supertile, as they lie in shared memory.
 struct Encoded {
 #if WEIGHT == 0
     uint4 v[8]; // tile j: row g in v[2j], row g+8 in v[2j+1]
 #elif WEIGHT == 1
-    uint4 v[4]; // tile j: row g in x and y, row g+8 in z and w; the bytes of a word are k = 0, 2, 1, 3 of four
+    uint4 v[4]; // tile j: row g in x and y, row g+8 in z and w; the bytes of a word are elements 0, 2, 1, 3 of four
 #else
     uint4 v[3];      // tile j: words 3j (low 4 bits, row g), 3j+1 (row g+8), 3j+2 (top 2 bits)
     u32 scale[2];    // byte j: the bf16 exponent field of tile j's multiplier, rows g and g+8
@@ -208,10 +282,10 @@ struct Producer {
                 bulk_copy_once(to, from, SLAB_PANELS * SUPER_BYTES, full, once);
         }
     }
-    __device__ __forceinline__ void activations(u32 chunk, u32 stage, u32 full) const {
+    __device__ __forceinline__ void activations(u32 row, u32 chunk, u32 stage, u32 full) const {
         const u32 boxes = supers(chunk) * 2;
 #pragma unroll 1
-        for (u32 box = 0; box < boxes; box++) box_copy(stage + box * BOX_BYTES, &args.activation, chunk * TILE_K + box * 64, full);
+        for (u32 box = 0; box < boxes; box++) box_copy(stage + box * BOX_BYTES, &args.activation, chunk * TILE_K + box * 64, row, full);
     }
 };
 
@@ -236,7 +310,7 @@ __device__ __forceinline__ u32 panel_at(u32 weights, u32 super, u32 panel) {
     return weights + panel / SLAB_PANELS * SLAB_BYTES + (super * SLAB_PANELS + panel % SLAB_PANELS) * SUPER_BYTES;
 }
 
-extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const __grid_constant__ Args args) {
+extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(const __grid_constant__ Args args) {
     extern __shared__ __align__(1024) u8 memory[];
     const u32 stages = shared_address(memory), bars = stages + STAGES * STAGE_BYTES;
     u32* arrived_last = (u32*)(memory + STAGES * STAGE_BYTES + STAGES * 16);
@@ -246,8 +320,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
 
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const u32 super_count = (args.k + SUPER_K - 1) / SUPER_K, panels = (args.n + 15) / 16;
-    const u32 chunks = (super_count + SUPERS - 1) / SUPERS, tiles = (panels + TILE_N / 16 - 1) / (TILE_N / 16);
-    const u64 units = (u64)tiles * chunks;
+    const u32 chunks = (super_count + SUPERS - 1) / SUPERS;
+    const u32 tiles_n = (args.n + TILE_N - 1) / TILE_N, tiles_m = (args.m + TILE_M - 1) / TILE_M;
+    const u64 units = (u64)tiles_n * tiles_m * chunks;
     const u32 begin = (u32)(blockIdx.x * units / gridDim.x), end = (u32)((blockIdx.x + 1) * units / gridDim.x);
 
     // The kernel after this one may fetch its first weights as soon as there is room for it.
@@ -262,29 +337,39 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
         // Weights do not depend on the kernel before this one, so the ring is filled with them first.
 #pragma unroll 1
         for (u32 unit = begin; unit < ahead; unit++)
-            p.weights(unit / chunks, unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
+            p.weights(unit / chunks / tiles_m, unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
     }
     __syncwarp();
     __syncthreads();
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    if (warp == WARPS) {
-        if (lane > 0) return;
+    if (warp >= WARPS) {
+#if WARPGROUP
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+#endif
+        if (warp > WARPS || lane > 0) return;
 #pragma unroll 1
         for (u32 unit = begin; unit < ahead; unit++)
-            p.activations(unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
+            p.activations(unit / chunks % tiles_m * TILE_M, unit % chunks, stages + (unit - begin) * STAGE_BYTES, full(unit - begin));
         u32 s = 0, round = 0;
 #pragma unroll 1
         for (u32 unit = ahead; unit < end; unit++) {
             barrier_wait(empty(s), round);
-            p.weights(unit / chunks, unit % chunks, stages + s * STAGE_BYTES, full(s));
-            p.activations(unit % chunks, stages + s * STAGE_BYTES, full(s));
+            p.weights(unit / chunks / tiles_m, unit % chunks, stages + s * STAGE_BYTES, full(s));
+            p.activations(unit / chunks % tiles_m * TILE_M, unit % chunks, stages + s * STAGE_BYTES, full(s));
             if (++s == STAGES) s = 0, round ^= 1;
         }
         return;
     }
+#if WARPGROUP
+    constexpr int AT_ENTRY = 65536 / CTAS / (CONSUMERS + PRODUCERS) / 8 * 8; // registers a thread has, and then may have
+    constexpr int TAKEN = (AT_ENTRY * (CONSUMERS + PRODUCERS) - 24 * PRODUCERS) / CONSUMERS / 8 * 8;
+    if (AT_ENTRY < 240) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(TAKEN < 240 ? TAKEN : 240));
+#endif
     const u32 wn = warp % WARPS_N, wk = warp / WARPS_N, g = lane / 4, t = lane % 4;
-    const u32 token = g / 2 + g % 2 * 4; // of eight
-    const u32 chunk_at[2] = {token * 128 + (t ^ token) * 16, token * 128 + ((4 + t) ^ token) * 16};
+#if !WARPGROUP
+    // Row and chunk of a box that this lane addresses for ldmatrix, for the first and the second 32 along K.
+    const u32 chunk_at[2] = {lane % 8 * 128 + (lane / 8 ^ lane % 8) * 16, lane % 8 * 128 + ((4 + lane / 8) ^ lane % 8) * 16};
+#endif
     float sum[ROW_PANELS][TOKENS][4] = {};
     float factor[ROW_PANELS][2]; // fetched before they are needed
     u32 s = 0, round = 0;
@@ -296,7 +381,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
             for (int r = 0; r < ROW_PANELS; r++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const u32 n = tile * TILE_N + (wn * ROW_PANELS + r) * 16 + g + i * 8;
+                    const u32 n = tile / tiles_m * TILE_N + (r * WARPS_N + wn) * 16 + g + i * 8;
                     factor[r][i] = n < args.n ? args.weight_factor[n] : 0.0f;
                 }
         barrier_wait(full(s), round);
@@ -306,13 +391,36 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
             Encoded w[ROW_PANELS];
 #pragma unroll
             for (int r = 0; r < ROW_PANELS; r++)
-                w[r].load(panel_at(stage + A_BYTES, super, wn * ROW_PANELS + r), lane);
+                w[r].load(panel_at(stage + A_BYTES, super, r * WARPS_N + wn), lane);
             const u32 boxes = stage + super * (2 * BOX_BYTES);
+#if WARPGROUP
+            u32 pair[2][ROW_PANELS][8];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+#pragma unroll
+                for (int r = 0; r < ROW_PANELS; r++) w[r].decode(j, pair[j % 2][r]);
+                wgmma_fence();
+#pragma unroll
+                for (int step = 0; step < 2; step++)
+#pragma unroll
+                    for (int column = 0; column < TILE_M; column += COLUMNS) {
+                        const u64 a = descriptor(boxes + j / 2 * BOX_BYTES + column * 128 + (j % 2 * 2 + step) * 32);
+#pragma unroll
+                        for (int r = 0; r < ROW_PANELS; r++) {
+                            const u32* f = pair[j % 2][r] + step * 2;
+                            Wgmma<COLUMNS>::run(&sum[r][column / 8][0], f[0], f[4], f[1], f[5], a);
+                        }
+                    }
+                wgmma_commit();
+                // Decoding goes on while the tensor cores work on the tile before.
+                wgmma_wait<1>();
+            }
+#else
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 uint4 a[TOKENS];
 #pragma unroll
-                for (int b = 0; b < TOKENS; b++) a[b] = load_shared(boxes + j / 2 * BOX_BYTES + b * 1024 + chunk_at[j % 2]);
+                for (int b = 0; b < TOKENS; b++) a[b] = load_matrices(boxes + j / 2 * BOX_BYTES + b * 1024 + chunk_at[j % 2]);
 #pragma unroll
                 for (int r = 0; r < ROW_PANELS; r++) {
                     u32 pair[8];
@@ -324,7 +432,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
                     }
                 }
             }
+#endif
         }
+#if WARPGROUP
+        wgmma_wait<0>();
+#endif
         __syncwarp();
         if (lane == 0) barrier_arrive(empty(s));
         if (++s == STAGES) s = 0, round ^= 1;
@@ -384,8 +496,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, CTAS) skinny(const 
                     for (int b = 0; b < TOKENS; b++)
 #pragma unroll
                         for (int i = 0; i < 4; i++) {
-                            const u32 n = tile * TILE_N + (wn * ROW_PANELS + r) * 16 + g + (i / 2) * 8;
-                            store(args, b * 8 + t + i % 2 * 4, n, sum[r][b][i] * factor[r][i / 2]);
+                            const u32 n = tile / tiles_m * TILE_N + (r * WARPS_N + wn) * 16 + g + (i / 2) * 8;
+                            const u32 m = tile % tiles_m * TILE_M + b * 8 + t * 2 + i % 2;
+                            store(args, m, n, sum[r][b][i] * factor[r][i / 2]);
                         }
         }
 #pragma unroll

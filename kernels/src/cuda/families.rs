@@ -1,0 +1,405 @@
+//! Parameters, rules and launch geometry of `kernels/cuda/gemm.cu`, whose head has the picture of the tiles.
+//!
+//! * **skinny**: M ≤ 64, one tile along M. Limited by reading the weight.
+//! * **tiled**: any M. Tiles of up to 256 tokens, multiplied by warpgroups.
+//!
+//! The kernel multiplies in bf16, in which every element of every weight and activation format here is exact, so one
+//! kernel takes any pair of them. A quantised activation is snapped by `kernels/cuda/quantise.cu` first.
+
+use crate::config::Config;
+use crate::device::{Caps, Device};
+use crate::family::{BackendKind, Domain, Family, Param, Reject};
+use crate::format::Format;
+use crate::layout::Layout;
+use crate::problem::Problem;
+
+/// The most rows a skinny kernel takes.
+pub const SKINNY_MAX_M: u32 = 64;
+/// Rows of a panel of layout `mma64`.
+pub const PANEL_ROWS: u32 = 16;
+/// Rows of a slab of layout `mma64`, to which N is padded.
+pub const SLAB_ROWS: u32 = 64;
+/// K of a supertile of layout `mma64`, to which K is padded.
+pub const SUPER_K: u32 = 128;
+
+const CTAS_PER_SM: Param = Param {
+    name: "ctas_per_sm",
+    doc: "CTAs of one multiprocessor that registers and shared memory are kept free for",
+    domain: Domain::Numbers(&[1, 2, 3, 4]),
+};
+const LAYOUT: Param = Param { name: "layout", doc: "weight layout", domain: Domain::Names(&["mma64"]) };
+const MMA: Param = Param {
+    name: "mma",
+    doc: "tensor-core instructions: mma.sync of a warp, or wgmma of four",
+    domain: Domain::Names(&["warp", "warpgroup"]),
+};
+const OVERLAP: Param = Param {
+    name: "overlap",
+    doc: "1: may fetch its first weights while the kernel before it still runs (programmatic dependent launch)",
+    domain: Domain::Numbers(&[0, 1]),
+};
+const ROW_PANELS: Param = Param {
+    name: "row_panels",
+    doc: "panels of 16 weight rows a warp multiplies with the same activations",
+    domain: Domain::Numbers(&[1, 2, 4]),
+};
+const SPLIT_K: Param = Param {
+    name: "split_k",
+    doc: "parts of K on different CTAs; 0: stream-K, an even share of all work for each CTA that fits the device",
+    domain: Domain::Numbers(&[0, 1, 2, 3, 4, 6, 8, 12, 16]),
+};
+const STAGES: Param = Param {
+    name: "stages",
+    doc: "tiles in flight to shared memory",
+    domain: Domain::Numbers(&[2, 3, 4, 6, 8]),
+};
+const TILE_K: Param =
+    Param { name: "tile_k", doc: "K of a tile", domain: Domain::Numbers(&[128, 256, 512, 1024]) };
+
+const SKINNY: &[Param] = &[
+    CTAS_PER_SM,
+    LAYOUT,
+    MMA,
+    OVERLAP,
+    ROW_PANELS,
+    SPLIT_K,
+    STAGES,
+    TILE_K,
+    Param {
+        name: "tile_m",
+        doc: "tokens of a tile, at least M",
+        domain: Domain::Numbers(&[8, 16, 24, 32, 48, 64]),
+    },
+    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[32, 64, 128]) },
+    Param {
+        name: "warps",
+        doc: "warps that multiply; one more fetches",
+        domain: Domain::Numbers(&[4, 8, 16]),
+    },
+];
+
+const TILED: &[Param] = &[
+    Param { domain: Domain::Numbers(&[1, 2]), ..CTAS_PER_SM },
+    LAYOUT,
+    MMA,
+    OVERLAP,
+    Param { domain: Domain::Numbers(&[1, 2]), ..ROW_PANELS },
+    Param { domain: Domain::Numbers(&[0, 1, 2, 4]), ..SPLIT_K },
+    Param { domain: Domain::Numbers(&[2, 3, 4, 6]), ..STAGES },
+    Param { domain: Domain::Numbers(&[128, 256]), ..TILE_K },
+    Param { name: "tile_m", doc: "tokens of a tile", domain: Domain::Numbers(&[32, 64, 128, 192, 256]) },
+    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[64, 128, 256]) },
+    Param {
+        name: "warps",
+        doc: "warps that multiply; one more fetches",
+        domain: Domain::Numbers(&[4, 8, 16]),
+    },
+];
+
+/// Position of `tile_m` in both lists.
+const TILE_M: usize = 8;
+
+/// Weight formats the kernel decodes, by its macro `WEIGHT`.
+const WEIGHTS: &[Format] = &[Format::Bf16, Format::Fp8E4m3, Format::MxFp6E2m3, Format::MxFp6E3m2];
+
+/// A config of a GEMM family: tile sizes, and all that a launch needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// CTAs a multiprocessor is to hold.
+    pub ctas_per_sm: u32,
+    /// Whether warpgroups multiply, with `wgmma`.
+    pub warpgroup: bool,
+    /// Whether it may start while the kernel before it runs.
+    pub overlap: bool,
+    /// Panels of a warp.
+    pub row_panels: u32,
+    /// Parts of K; 0 is stream-K.
+    pub split_k: u32,
+    /// Stages of the ring.
+    pub stages: u32,
+    /// K of a tile.
+    pub tile_k: u32,
+    /// Tokens of a tile.
+    pub tile_m: u32,
+    /// Weight rows of a tile.
+    pub tile_n: u32,
+    /// Warps that multiply.
+    pub warps: u32,
+    /// The kernel's macro `WEIGHT`: the weight format's number.
+    pub weight: u32,
+}
+
+impl Tiling {
+    /// Reads a config of a GEMM family, for a weight format that [`is_weight`] has.
+    pub fn of(config: &Config, weight: Format) -> Self {
+        let v = config.values();
+        Tiling {
+            ctas_per_sm: v[0],
+            warpgroup: v[2] == 1,
+            overlap: v[3] == 1,
+            row_panels: v[4],
+            split_k: v[5],
+            stages: v[6],
+            tile_k: v[7],
+            tile_m: v[TILE_M],
+            tile_n: v[9],
+            warps: v[10],
+            weight: WEIGHTS.iter().position(|f| *f == weight).unwrap_or(0) as u32,
+        }
+    }
+
+    /// Bytes of 16 weight rows × 128 in layout `mma64`, scales included.
+    pub const fn super_bytes(&self) -> u32 {
+        match self.weight {
+            0 => 4096,
+            1 => 2048,
+            _ => 1600,
+        }
+    }
+
+    /// Warps side by side along N; 0 if a warp's panels exceed the tile.
+    pub const fn warps_n(&self) -> u32 {
+        self.tile_n / PANEL_ROWS / self.row_panels
+    }
+
+    /// Bytes of one stage: a tile of the activation and one of the weight.
+    pub const fn stage_bytes(&self) -> u32 {
+        let weight = self.tile_n / PANEL_ROWS * (self.tile_k / SUPER_K) * self.super_bytes();
+        (self.tile_m * self.tile_k * 2 + weight).next_multiple_of(1024)
+    }
+
+    /// Dynamic shared memory of a CTA in bytes.
+    pub const fn shared_bytes(&self) -> u32 {
+        let warps_k = self.warps / self.warps_n();
+        self.stages * (self.stage_bytes() + 16) + 16 + (warps_k - 1) * self.tile_n * self.tile_m * 4
+    }
+
+    /// Registers a thread needs, an upper bound (held against the compiler's report by `ci/check_cuda.sh`).
+    pub const fn registers(&self) -> u32 {
+        let encoded = match self.weight {
+            0 => 32,
+            1 => 16,
+            _ => 14,
+        };
+        let tokens = self.tile_m / 8;
+        if self.warpgroup {
+            return self.row_panels * (tokens * 5 + encoded + 16) + 52;
+        }
+        self.row_panels * (tokens * 4 + encoded) + tokens * 4 + 48
+    }
+
+    /// Threads of a CTA: the multiplying warps and the producer, which is a warpgroup beside warpgroups.
+    pub const fn threads(&self) -> u32 {
+        (self.warps + if self.warpgroup { 4 } else { 1 }) * 32
+    }
+
+    /// Registers a multiplying thread can have.
+    const fn available_registers(&self) -> u32 {
+        let at_entry = 65536 / self.ctas_per_sm / self.threads() / 8 * 8;
+        if !self.warpgroup || at_entry >= 240 {
+            return if at_entry < 255 { at_entry } else { 255 };
+        }
+        let taken = (at_entry * self.threads() - 24 * 128) / (self.warps * 32) / 8 * 8;
+        if taken < 240 { taken } else { 240 }
+    }
+
+    /// Tiles of D.
+    pub const fn tiles(&self, problem: &Problem) -> u32 {
+        problem.n.div_ceil(self.tile_n) * problem.m.div_ceil(self.tile_m)
+    }
+
+    /// Tiles along K.
+    pub const fn chunks(&self, k: u32) -> u32 {
+        k.div_ceil(self.tile_k)
+    }
+
+    /// CTAs of a launch.
+    pub const fn grid(&self, problem: &Problem, device: &Device) -> u32 {
+        let (tiles, chunks) = (self.tiles(problem) as u64, self.chunks(problem.k) as u64);
+        let ctas = match self.split_k {
+            0 => (device.units * self.ctas_per_sm) as u64,
+            parts => tiles * parts as u64,
+        };
+        if ctas < tiles * chunks { ctas as u32 } else { (tiles * chunks) as u32 }
+    }
+
+    /// f32 values of workspace for tiles that several CTAs share; 0 where none is shared.
+    pub const fn partial_floats(&self, problem: &Problem, device: &Device) -> usize {
+        match self.split_k {
+            1 => 0,
+            _ => self.grid(problem, device) as usize * 2 * (self.tile_n * self.tile_m) as usize,
+        }
+    }
+
+    fn rules(&self, problem: &Problem, device: &Device) -> Result<(), Reject> {
+        let warps_n = self.warps_n();
+        if warps_n == 0 || !self.warps.is_multiple_of(warps_n) {
+            return Err(Reject::param("row_panels", "the warps' panels do not make up the tile"));
+        }
+        if self.warpgroup && !warps_n.is_multiple_of(4) {
+            return Err(Reject::param("mma", "a warpgroup takes 64 weight rows"));
+        }
+        if !(self.tile_k / SUPER_K).is_multiple_of(self.warps / warps_n) {
+            return Err(Reject::param("warps", "more warps than the tile has steps along K"));
+        }
+        // A CTA takes 1 KiB of its own.
+        if self.shared_bytes() + 1024 > device.l1_kib * 1024 / self.ctas_per_sm {
+            return Err(Reject::param("stages", "the stages do not fit into shared memory"));
+        }
+        if self.registers() > self.available_registers() {
+            return Err(Reject::param("ctas_per_sm", "the accumulators do not fit into registers"));
+        }
+        if self.split_k > self.chunks(problem.k) {
+            return Err(Reject::param("split_k", "more parts than tiles along K"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the kernel decodes this weight format.
+pub fn is_weight(format: Format) -> bool {
+    WEIGHTS.contains(&format)
+}
+
+/// Whether a family is one of `gemm.cu`.
+pub fn is_gemm(family: &Family) -> bool {
+    family.name.starts_with("cuda.skinny_") || family.name.starts_with("cuda.tiled_")
+}
+
+fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if !device.caps.contains(Caps::SM_90A) {
+        return Err(Reject::problem("the device is not a Hopper GPU (sm_90a)"));
+    }
+    if !problem.k.is_multiple_of(8) {
+        return Err(Reject::problem(
+            "K must be a multiple of 8: rows of the activation begin at multiples of 16 bytes",
+        ));
+    }
+    let exact = [Format::Bf16, Format::Fp8E4m3, Format::MxFp6E2m3, Format::MxFp6E3m2];
+    if !exact.contains(&problem.a) {
+        return Err(Reject::problem("the activation's format is not one of bf16, fp8_e4m3 and mxfp6"));
+    }
+    Tiling::of(config, problem.b).rules(problem, device)
+}
+
+fn skinny_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if problem.m > SKINNY_MAX_M {
+        return Err(Reject::problem("skinny kernels take at most 64 rows"));
+    }
+    if Tiling::of(config, problem.b).tile_m < problem.m {
+        return Err(Reject::param("tile_m", "smaller than M"));
+    }
+    tiled_rules(config, problem, device)
+}
+
+/// Without stream-K, `ctas_per_sm` changes nothing but the compiler's register limit. A tile twice as wide or as long
+/// as the problem is mostly padding.
+fn redundant(config: &Config, problem: &Problem) -> bool {
+    let s = Tiling::of(config, problem.b);
+    (s.split_k != 0 && s.ctas_per_sm != 1)
+        || s.tile_n >= 2 * problem.n.next_multiple_of(SLAB_ROWS)
+        || (s.tile_k > SUPER_K && s.tile_k >= 2 * problem.k.next_multiple_of(SUPER_K))
+}
+
+/// A wider tile than M needs repeats the work of the narrowest that holds M.
+fn skinny_redundant(config: &Config, problem: &Problem) -> bool {
+    let Domain::Numbers(widths) = SKINNY[TILE_M].domain else { return false };
+    let tile_m = config.value(TILE_M);
+    widths.iter().any(|w| *w < tile_m && *w >= problem.m) || redundant(config, problem)
+}
+
+fn tiled_redundant(config: &Config, problem: &Problem) -> bool {
+    let s = Tiling::of(config, problem.b);
+    (s.tile_m > 32 && s.tile_m >= 2 * problem.m.next_multiple_of(16)) || redundant(config, problem)
+}
+
+/// Parts of a shared tile are added in the order of K, whoever arrives last.
+fn deterministic(_: &Config) -> bool {
+    true
+}
+
+fn no_fallback(_: &Problem, _: Layout, _: &Device) -> Option<Config> {
+    None
+}
+
+/// Small enough for every weight format's registers and shared memory, at any M.
+fn tiled_fallback(problem: &Problem, layout: Layout, _: &Device) -> Option<Config> {
+    if layout != Layout::Mma64 {
+        return None;
+    }
+    let family = super::FAMILIES
+        .iter()
+        .find(|f| f.name.starts_with("cuda.tiled_") && f.formats.contains(&problem.b))?;
+    let tile_m = if problem.m <= 32 {
+        32
+    } else if problem.m <= 64 {
+        64
+    } else {
+        128
+    };
+    Some(Config::from_values(family, &[1, 0, 1, 0, 1, 1, 3, 128, tile_m, 64, 4]))
+}
+
+/// The longest of three times on the busiest multiprocessor, and the latencies that do not overlap (launch, first
+/// bytes, the reduction of shared tiles):
+/// * memory: its tiles over its share of the rate, which needs about 40 KB in flight;
+/// * issue: instructions that decode and multiply, issued at a rate that grows with the warps of a scheduler;
+/// * tensor cores: multiply-adds at the instruction's rate.
+fn prior(config: &Config, problem: &Problem, device: &Device) -> f64 {
+    const CLOCK: f64 = 1.75e9;
+    let s = Tiling::of(config, problem.b);
+    let sms = f64::from(device.units);
+    let units = f64::from(s.tiles(problem)) * f64::from(s.chunks(problem.k));
+    let grid = f64::from(s.grid(problem, device));
+    let per_sm = ceil(grid / sms);
+    let fit = (device.l1_kib * 1024 / (s.shared_bytes() + 1024)).min(2048 / s.threads()).clamp(1, 8);
+    let resident = per_sm.min(f64::from(if s.split_k == 0 { s.ctas_per_sm } else { fit }));
+    let busiest = per_sm * units / grid;
+    let tile = f64::from(s.stage_bytes());
+    let in_flight = tile * f64::from(s.stages) * resident;
+    let memory = busiest * tile / (4.35e12 / sms * (in_flight / 40e3).min(1.0));
+    let fragments = f64::from(s.tile_n / 16 * (s.tile_k / 32));
+    let decode = [4.0, 32.0, 50.0, 54.0][s.weight as usize];
+    let tokens = f64::from(s.tile_m / 8);
+    let multiply = if s.warpgroup { 8.0 } else { 2.0 * tokens + tokens / f64::from(s.row_panels) };
+    let warps = resident * f64::from(s.warps) / 4.0;
+    let issue = busiest * fragments * (decode + multiply + 4.0) / 4.0 / (0.27 * warps).min(0.85) / CLOCK;
+    let rate = if s.warpgroup { 1900.0 } else { 1100.0 };
+    let tensor = busiest * fragments * (16.0 * 32.0 * 8.0) * tokens / rate / CLOCK;
+    let shared = s.split_k != 1 && s.partial_floats(problem, device) > 0;
+    let latency = if s.overlap { 2e-6 } else { 3.5e-6 } + if shared { 1e-6 } else { 0.0 };
+    memory.max(issue).max(tensor) + latency
+}
+
+fn ceil(v: f64) -> f64 {
+    let whole = v as u64 as f64;
+    if whole < v { whole + 1.0 } else { whole }
+}
+
+/// The tiled family of that name over these weight formats.
+pub(super) const fn tiled(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
+    Family {
+        name,
+        revision: 1,
+        backend: BackendKind::Cuda,
+        summary,
+        formats,
+        params: TILED,
+        launchable: tiled_rules,
+        fallback: tiled_fallback,
+        redundant: tiled_redundant,
+        deterministic,
+        prior,
+    }
+}
+
+/// The skinny family of that name over these weight formats.
+pub(super) const fn skinny(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
+    Family {
+        params: SKINNY,
+        launchable: skinny_rules,
+        fallback: no_fallback,
+        redundant: skinny_redundant,
+        ..tiled(name, summary, formats)
+    }
+}
