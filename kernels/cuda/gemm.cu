@@ -183,6 +183,16 @@ __device__ __forceinline__ u64 descriptor(u32 at) {
 }
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// The compiler does not see that wgmma reads and writes registers after the statement that issued it: values are
+// pinned to their registers before a group starts and after it has been waited for.
+template <int COUNT> __device__ __forceinline__ void pin(float* v) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(v[i])::"memory");
+}
+template <int COUNT> __device__ __forceinline__ void pin(u32* v) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(v[i])::"memory");
+}
 template <int PENDING> __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
@@ -386,6 +396,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
                 }
         barrier_wait(full(s), round);
         const u32 supers = min((u32)SUPERS, super_count - chunk * SUPERS);
+#if WARPGROUP
+        u32 pair[2][ROW_PANELS][8] = {};
+#endif
 #pragma unroll 1
         for (u32 super = wk; super < supers; super += WARPS_K) {
             Encoded w[ROW_PANELS];
@@ -394,11 +407,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
                 w[r].load(panel_at(stage + A_BYTES, super, r * WARPS_N + wn), lane);
             const u32 boxes = stage + super * (2 * BOX_BYTES);
 #if WARPGROUP
-            u32 pair[2][ROW_PANELS][8];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
 #pragma unroll
                 for (int r = 0; r < ROW_PANELS; r++) w[r].decode(j, pair[j % 2][r]);
+                pin<VALUES>(&sum[0][0][0]);
+                pin<ROW_PANELS * 8>(&pair[j % 2][0][0]);
                 wgmma_fence();
 #pragma unroll
                 for (int step = 0; step < 2; step++)
@@ -414,6 +428,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
                 wgmma_commit();
                 // Decoding goes on while the tensor cores work on the tile before.
                 wgmma_wait<1>();
+                pin<ROW_PANELS * 8>(&pair[(j + 1) % 2][0][0]);
             }
 #else
 #pragma unroll
@@ -436,6 +451,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
         }
 #if WARPGROUP
         wgmma_wait<0>();
+        pin<ROW_PANELS * 16>(&pair[0][0][0]);
+        pin<VALUES>(&sum[0][0][0]);
 #endif
         __syncwarp();
         if (lane == 0) barrier_arrive(empty(s));
@@ -468,12 +485,13 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
                 float* own = part(blockIdx.x, begin > tile_begin ? 0 : 1);
 #pragma unroll
                 for (int i = 0; i < VALUES; i++) __stcg(own + i * 32, mine[i]);
-                __threadfence();
                 named_barrier<2, WARPS_N * 32>();
                 if (threadIdx.x == 0) {
-                    *arrived_last = atomicAdd(args.arrivals + tile, 1) == last - first;
+                    // Releases what the barrier ordered before it, acquires what the other CTAs released.
+                    u32 before;
+                    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(args.arrivals + tile) : "memory");
+                    *arrived_last = before == last - first;
                     if (*arrived_last) args.arrivals[tile] = 0;
-                    __threadfence();
                 }
                 named_barrier<2, WARPS_N * 32>();
                 finish = *arrived_last;

@@ -23,7 +23,7 @@ use crate::format::Format;
 use crate::problem::{Epilogue, OutType, Problem, Scaling};
 
 /// The fewest launches of a timed graph: events tick every half microsecond.
-pub(super) const MIN_LAUNCHES: usize = 8;
+pub(super) const MIN_LAUNCHES: usize = 16;
 /// Bytes before and after an output that a kernel must leave alone.
 const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xa5;
@@ -157,7 +157,7 @@ impl<'b> CudaSession<'b> {
                 }
                 Ok(())
             })?;
-            self.cuda.context.time(&graph, &self.events)?; // warm-up: uploads the graph
+            self.cuda.context.time(&graph, &self.events)?; // uploads the graph
             let prepared = self.prepared.get_mut(&key).ok_or("the config was not prepared")?;
             prepared.graphs[usize::from(snap)] = Some((graph, launches));
         }
