@@ -354,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
     asm volatile("griddepcontrol.wait;" ::: "memory");
     if (warp >= WARPS) {
 #if WARPGROUP
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 #endif
         if (warp > WARPS || lane > 0) return;
 #pragma unroll 1
@@ -372,7 +372,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
     }
 #if WARPGROUP
     constexpr int AT_ENTRY = 65536 / CTAS / (CONSUMERS + PRODUCERS) / 8 * 8; // registers a thread has, and then may have
-    constexpr int TAKEN = (AT_ENTRY * (CONSUMERS + PRODUCERS) - 24 * PRODUCERS) / CONSUMERS / 8 * 8;
+    constexpr int TAKEN = (AT_ENTRY * (CONSUMERS + PRODUCERS) - 40 * PRODUCERS) / CONSUMERS / 8 * 8;
     if (AT_ENTRY < 240) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(TAKEN < 240 ? TAKEN : 240));
 #endif
     const u32 wn = warp % WARPS_N, wk = warp / WARPS_N, g = lane / 4, t = lane % 4;
@@ -498,11 +498,21 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + PRODUCERS, CTAS) gemm(c
                 if (finish) {
 #pragma unroll
                     for (int i = 0; i < VALUES; i++) mine[i] = 0;
-                    for (u32 cta = first; cta <= last; cta++) {
-                        const bool starts_inside = (u64)cta * units / gridDim.x > tile_begin;
-                        const float* theirs = part(cta, starts_inside ? 0 : 1);
+                    // Several parts are on their way at a time; they are added one by one.
+                    constexpr int TOGETHER = VALUES <= 16 ? 4 : VALUES <= 32 ? 2 : 1;
+                    for (u32 cta = first; cta <= last; cta += TOGETHER) {
+                        float theirs[TOGETHER][VALUES];
 #pragma unroll
-                        for (int i = 0; i < VALUES; i++) mine[i] += __ldcg(theirs + i * 32);
+                        for (int q = 0; q < TOGETHER; q++) {
+                            const bool starts_inside = (u64)(cta + q) * units / gridDim.x > tile_begin;
+                            const float* from = part(cta + q, starts_inside ? 0 : 1);
+#pragma unroll
+                            for (int i = 0; i < VALUES; i++) theirs[q][i] = cta + q <= last ? __ldcg(from + i * 32) : 0.0f;
+                        }
+#pragma unroll
+                        for (int q = 0; q < TOGETHER; q++)
+#pragma unroll
+                            for (int i = 0; i < VALUES; i++) mine[i] += theirs[q][i];
                     }
                 }
                 named_barrier<2, WARPS_N * 32>();

@@ -25,14 +25,14 @@ pub trait Backend: Send + Sync {
     /// The shortest time the device's clock can tell apart.
     fn timer_resolution(&self) -> Duration;
 
-    /// Takes the operands of one (M, N, K) and readies them for runs and timings.
+    /// Takes the operands of one weight and readies them for runs and timings at any M up to the activation's rows.
     ///
     /// # Errors
     /// If the operands do not fit together or into memory.
     fn open(&self, operands: Operands, regime: Regime) -> Result<Box<dyn Session + '_>, RunFault>;
 }
 
-/// The operands of one (M, N, K) on a device. Layouts are made, and kernels compiled, when first used.
+/// The operands of one weight on a device. Layouts are made, and kernels compiled, when first used.
 pub trait Session {
     /// Runs once into a poisoned output between guard zones, and gives D widened to f32, row-major M × N.
     ///
@@ -54,7 +54,7 @@ pub trait Session {
 /// Operands of one GEMM size: the activation as the engine has it, and the weight in every format under trial.
 #[derive(Clone)]
 pub struct Operands {
-    /// Rows of A.
+    /// Rows of A. A problem may have fewer: it takes the first ones.
     pub m: usize,
     /// Rows of B.
     pub n: usize,

@@ -7,6 +7,7 @@
 //! runtime carry text and id together, so that a collision is found when a table is compiled.
 
 use core::fmt::{self, Write as _};
+use core::hash::{Hash, Hasher};
 
 use crate::family::{Domain, Family, MAX_PARAMS, family};
 use crate::layout::Layout;
@@ -127,6 +128,13 @@ impl Config {
         let mut hasher = Fnv1a::new();
         write!(hasher, "{self}").expect("hashing cannot fail");
         ConfigId(hasher.0)
+    }
+}
+
+impl Hash for Config {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.family.name.hash(state);
+        self.values().hash(state);
     }
 }
 

@@ -37,6 +37,9 @@ impl Caps {
     pub const AVX512_BF16: Caps = Caps(1 << 3);
     /// x86 AVX-512 VNNI: `vpdpbusd`.
     pub const AVX512_VNNI: Caps = Caps(1 << 4);
+    /// `vdpbf16ps` runs at the rate of f32 FMA. Not an instruction set: where it is missing, the dot works but may be
+    /// slower than widening to f32.
+    pub const FULL_RATE_BF16: Caps = Caps(1 << 5);
     /// NVIDIA Hopper, compute capability 9.0 with its architecture-specific instructions.
     pub const SM_90A: Caps = Caps(1 << 16);
 
@@ -47,6 +50,7 @@ impl Caps {
         ("avx512_vbmi", Caps::AVX512_VBMI),
         ("avx512_bf16", Caps::AVX512_BF16),
         ("avx512_vnni", Caps::AVX512_VNNI),
+        ("full_rate_bf16", Caps::FULL_RATE_BF16),
         ("sm_90a", Caps::SM_90A),
     ];
 

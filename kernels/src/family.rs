@@ -38,7 +38,11 @@ pub struct Family {
     pub fallback: fn(&Problem, Layout, &Device) -> Option<Config>,
     /// Whether a launchable config only repeats another's work on this problem, so that a search may leave it out.
     /// Dispatch never asks: such a config runs correctly.
-    pub redundant: fn(&Config, &Problem) -> bool,
+    pub redundant: fn(&Config, &Problem, &Device) -> bool,
+    /// Whether a value of one parameter (by its position in `params`) can be part of a launchable, not redundant config
+    /// at all, whatever the other parameters are. It only spares an enumeration the others' combinations: what it lets
+    /// through is still asked about, what it stops must be hopeless.
+    pub narrow: fn(usize, u32, &Problem, &Device) -> bool,
     /// Whether the config gives the same bits on every run.
     pub deterministic: fn(&Config) -> bool,
     /// Analytic estimate of the run time, in seconds on an ideal device. It orders candidates, it never excludes.

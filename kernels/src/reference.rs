@@ -70,8 +70,8 @@ impl Reference {
     /// weight was. `weight` is N rows of K. `bias` has N values, and is used with [`Epilogue::Bias`] only.
     ///
     /// # Panics
-    /// If an operand's shape is not the problem's, its format not `problem.b`, the bias is missing, or a sampled
-    /// column is not below N.
+    /// If the problem has a [fault](Problem::fault), an operand's shape is not the problem's, the weight's format not
+    /// `problem.b`, the bias is missing, or a sampled column is not below N.
     pub fn compute(
         problem: &Problem,
         activation: &[f32],
@@ -95,6 +95,7 @@ impl Reference {
         bias: Option<&[f32]>,
         sample: Sample,
     ) -> Reference {
+        assert_eq!(problem.fault(), None, "{problem}");
         let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
         assert_eq!((activation.rows, activation.k), (m, k), "the activation is not M x K");
         assert_eq!(

@@ -1,8 +1,18 @@
 //! The tuner: from a model declaration to a compiled dispatch table.
 
 pub mod bench;
+pub mod check;
 pub mod cli;
 pub mod diag;
 pub mod files;
+pub mod gate;
 pub mod journal;
 pub mod operands;
+pub mod race;
+pub mod replay;
+pub mod search;
+pub mod shapes;
+pub mod stats;
+pub mod table;
+pub mod tune;
+pub mod units;

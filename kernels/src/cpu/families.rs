@@ -6,6 +6,7 @@
 //! * **skinny**: M ≤ 32. Every weight is read once, decoded on the way; all rows ride along.
 
 use crate::config::Config;
+use crate::cpu::prior;
 use crate::device::{Caps, Device};
 use crate::family::{BackendKind, Domain, Family, Param, Reject};
 use crate::format::Format;
@@ -45,9 +46,9 @@ impl Path {
         }
     }
 
-    /// The fastest path of general use that a device has.
+    /// The path of general use that is probably the fastest a device has.
     pub const fn best(caps: Caps) -> Self {
-        if caps.contains(Path::Avx512Bf16.caps()) {
+        if caps.contains(Path::Avx512Bf16.caps().with(Caps::FULL_RATE_BF16)) {
             Path::Avx512Bf16
         } else if caps.contains(Path::Avx512.caps()) {
             Path::Avx512
@@ -119,6 +120,8 @@ const SKINNY_PARAMS: &[Param] = &[LAYOUTS, PATHS, PREFETCH, SPLIT_K, THREADS, TI
 /// A config's parameters as the CPU code reads them, for both shapes of loop nest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
+    /// Whether it is a config of a skinny family.
+    pub skinny: bool,
     /// Whether weights are decoded into scratch before the dot.
     pub scratch: bool,
     /// Depth of a block along K; 0 means all of it.
@@ -151,6 +154,7 @@ impl Tiling {
         let layout = |stored: u32| Layout::ALL[stored as usize];
         if v.len() == SKINNY_PARAMS.len() {
             Tiling {
+                skinny: true,
                 scratch: false,
                 kc: 0,
                 layout: layout(v[0]),
@@ -165,6 +169,7 @@ impl Tiling {
             }
         } else {
             Tiling {
+                skinny: false,
                 scratch: v[0] == 1,
                 kc: v[1],
                 layout: layout(v[2]),
@@ -181,22 +186,35 @@ impl Tiling {
     }
 }
 
-fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Reject> {
-    if !device.caps.contains(t.path.caps()) {
+fn path_rules(path: Path, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if !device.caps.contains(path.caps()) {
         return Err(Reject::param("path", "the processor lacks its instructions"));
     }
     let e2m3 = Format::MxFp6E2m3;
-    if t.path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
+    if path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
         return Err(Reject::param("path", "the int8 dot is exact only where both operands are E2M3"));
+    }
+    Ok(())
+}
+
+fn split_k_rules(split_k: u32, problem: &Problem) -> Result<(), Reject> {
+    if split_k > 1 && problem.k / 32 < 4 * split_k {
+        return Err(Reject::param("split_k", "fewer than four blocks of K in a part"));
+    }
+    Ok(())
+}
+
+fn common_rules(t: &Tiling, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    path_rules(t.path, problem, device)?;
+    split_k_rules(t.split_k, problem)?;
+    if problem.a.is_mx() && !problem.b.is_mx() {
+        return Err(Reject::problem("block-scaled activations need block-scaled weights"));
     }
     if t.threads > device.units {
         return Err(Reject::param("threads", "more than the device has cores"));
     }
     if t.split_k > t.threads {
         return Err(Reject::param("split_k", "more parts than threads gains nothing"));
-    }
-    if t.split_k > 1 && problem.k / 32 < 4 * t.split_k {
-        return Err(Reject::param("split_k", "fewer than four blocks of K in a part"));
     }
     let accumulators = t.tile_m * t.tile_n / if t.path == Path::Avx2 { 8 } else { PANEL };
     let registers = match t.path {
@@ -230,15 +248,70 @@ fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<()
     Ok(())
 }
 
-/// A tile of more rows than the problem has does the same work as the smallest tile that covers them, and a block that
-/// is not smaller than its dimension the same as no block.
-fn redundant(config: &Config, problem: &Problem) -> bool {
+/// A tile of more rows than the problem has does the same work as the smallest tile that covers them; a block that is
+/// not smaller than its dimension the same as no block; weights that are gathered from rows are not prefetched; and a
+/// path does what a wider one of the same arithmetic does.
+fn redundant(config: &Config, problem: &Problem, device: &Device) -> bool {
     let t = Tiling::of(config);
-    let Domain::Numbers(tiles) = TILE_M.domain else { return false };
-    tiles.iter().any(|smaller| *smaller < t.tile_m && *smaller >= problem.m)
-        || t.kc >= problem.k
-        || t.mc >= problem.m
-        || (t.nc > 64 && t.nc >= problem.n.next_multiple_of(64))
+    !path_differs(t.path, device)
+        || !tile_m_differs(t.tile_m, problem)
+        || !kc_differs(t.kc, problem)
+        || !mc_differs(t.mc, problem)
+        || (!t.skinny && !nc_differs(t.nc, problem))
+        || (t.layout == Layout::RowMajor && t.prefetch != 0)
+}
+
+/// Portable, AVX2 and AVX-512 all multiply and add in f32, the wider ones more at a time.
+fn path_differs(path: Path, device: &Device) -> bool {
+    match path {
+        Path::Portable => {
+            !device.caps.contains(Path::Avx2.caps()) && !device.caps.contains(Path::Avx512.caps())
+        }
+        Path::Avx2 => !device.caps.contains(Path::Avx512.caps()),
+        Path::Avx512 | Path::Avx512Bf16 | Path::Avx512Vnni => true,
+    }
+}
+
+fn tile_m_differs(tile_m: u32, problem: &Problem) -> bool {
+    let Domain::Numbers(tiles) = TILE_M.domain else { return true };
+    !tiles.iter().any(|smaller| *smaller < tile_m && *smaller >= problem.m)
+}
+
+fn kc_differs(kc: u32, problem: &Problem) -> bool {
+    kc < problem.k
+}
+
+fn mc_differs(mc: u32, problem: &Problem) -> bool {
+    mc < problem.m
+}
+
+fn nc_differs(nc: u32, problem: &Problem) -> bool {
+    nc <= 64 || nc / 64 < problem.n.div_ceil(64)
+}
+
+/// The rules over one parameter alone, of both families.
+fn narrow(name: &str, value: u32, problem: &Problem, device: &Device) -> bool {
+    match name {
+        "kc" => kc_differs(value, problem),
+        "mc" => mc_differs(value, problem),
+        "nc" => nc_differs(value, problem),
+        "path" => {
+            let path = Path::ALL[value as usize];
+            path_rules(path, problem, device).is_ok() && path_differs(path, device)
+        }
+        "split_k" => value <= device.units && split_k_rules(value, problem).is_ok(),
+        "threads" => value <= device.units,
+        "tile_m" => tile_m_differs(value, problem),
+        _ => true,
+    }
+}
+
+fn tiled_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    narrow(TILED_PARAMS[param].name, value, problem, device)
+}
+
+fn skinny_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    problem.m <= SKINNY_MAX_M && narrow(SKINNY_PARAMS[param].name, value, problem, device)
 }
 
 /// Every CPU kernel adds in an order that depends on its config alone, not on threads or timing.
@@ -277,11 +350,6 @@ fn no_fallback(_: &Problem, _: Layout, _: &Device) -> Option<Config> {
     None
 }
 
-fn prior(config: &Config, problem: &Problem, _device: &Device) -> f64 {
-    let t = Tiling::of(config);
-    problem.flops() as f64 / f64::from(t.threads * t.tile_m * t.tile_n)
-}
-
 const fn tiled(name: &'static str, summary: &'static str, formats: &'static [Format]) -> Family {
     Family {
         name,
@@ -293,8 +361,9 @@ const fn tiled(name: &'static str, summary: &'static str, formats: &'static [For
         launchable: tiled_rules,
         fallback: tiled_fallback,
         redundant,
+        narrow: tiled_narrow,
         deterministic,
-        prior,
+        prior: prior::seconds,
     }
 }
 
@@ -303,19 +372,26 @@ const fn skinny(name: &'static str, summary: &'static str, formats: &'static [Fo
         params: SKINNY_PARAMS,
         launchable: skinny_rules,
         fallback: no_fallback,
+        narrow: skinny_narrow,
         ..tiled(name, summary, formats)
     }
 }
 
 const FP8: &[Format] = &[Format::Fp8E4m3, Format::Fp8E4m3Fnuz, Format::Fp8E5m2];
 const MXFP6: &[Format] = &[Format::MxFp6E2m3, Format::MxFp6E3m2];
+const MXFP4: &[Format] = &[Format::MxFp4];
+const MXFP8: &[Format] = &[Format::MxFp8];
 
 /// The CPU families, by name.
 pub static FAMILIES: &[&Family] = &[
     &skinny("cpu.skinny_bf16", "M ≤ 32 over bf16 weights", &[Format::Bf16]),
     &skinny("cpu.skinny_fp8", "M ≤ 32 over FP8 weights", FP8),
+    &skinny("cpu.skinny_mxfp4", "M ≤ 32 over MXFP4 weights", MXFP4),
     &skinny("cpu.skinny_mxfp6", "M ≤ 32 over MXFP6 weights", MXFP6),
+    &skinny("cpu.skinny_mxfp8", "M ≤ 32 over MXFP8 weights", MXFP8),
     &tiled("cpu.tiled_bf16", "any M over bf16 weights", &[Format::Bf16]),
     &tiled("cpu.tiled_fp8", "any M over FP8 weights", FP8),
+    &tiled("cpu.tiled_mxfp4", "any M over MXFP4 weights", MXFP4),
     &tiled("cpu.tiled_mxfp6", "any M over MXFP6 weights", MXFP6),
+    &tiled("cpu.tiled_mxfp8", "any M over MXFP8 weights", MXFP8),
 ];

@@ -70,7 +70,7 @@ const SKINNY: &[Param] = &[
         doc: "tokens of a tile, at least M",
         domain: Domain::Numbers(&[8, 16, 24, 32, 48, 64]),
     },
-    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[32, 64, 128]) },
+    Param { name: "tile_n", doc: "weight rows of a tile", domain: Domain::Numbers(&[32, 64, 128, 256]) },
     Param {
         name: "warps",
         doc: "warps that multiply; one more fetches",
@@ -183,9 +183,15 @@ impl Tiling {
         };
         let tokens = self.tile_m / 8;
         if self.warpgroup {
-            return self.row_panels * (tokens * 5 + encoded + 16) + 52;
+            return self.row_panels * (tokens * 21 / 4 + encoded + 16) + 61;
         }
-        self.row_panels * (tokens * 4 + encoded) + tokens * 4 + 48
+        self.row_panels * (tokens * 4 + encoded) + tokens * 4 + 52
+    }
+
+    /// Registers a thread has when the kernel is entered: the compiler's limit.
+    pub const fn compiled_registers(&self) -> u32 {
+        let at_entry = 65536 / self.ctas_per_sm / self.threads() / 8 * 8;
+        if at_entry < 255 { at_entry } else { 255 }
     }
 
     /// Threads of a CTA: the multiplying warps and the producer, which is a warpgroup beside warpgroups.
@@ -197,9 +203,9 @@ impl Tiling {
     const fn available_registers(&self) -> u32 {
         let at_entry = 65536 / self.ctas_per_sm / self.threads() / 8 * 8;
         if !self.warpgroup || at_entry >= 240 {
-            return if at_entry < 255 { at_entry } else { 255 };
+            return if at_entry < 240 { at_entry } else { 240 };
         }
-        let taken = (at_entry * self.threads() - 24 * 128) / (self.warps * 32) / 8 * 8;
+        let taken = (at_entry * self.threads() - 40 * 128) / (self.warps * 32) / 8 * 8;
         if taken < 240 { taken } else { 240 }
     }
 
@@ -302,15 +308,32 @@ fn redundant(config: &Config, problem: &Problem) -> bool {
 }
 
 /// A wider tile than M needs repeats the work of the narrowest that holds M.
-fn skinny_redundant(config: &Config, problem: &Problem) -> bool {
-    let Domain::Numbers(widths) = SKINNY[TILE_M].domain else { return false };
-    let tile_m = config.value(TILE_M);
-    widths.iter().any(|w| *w < tile_m && *w >= problem.m) || redundant(config, problem)
+fn skinny_tile_differs(tile_m: u32, problem: &Problem) -> bool {
+    let Domain::Numbers(widths) = SKINNY[TILE_M].domain else { return true };
+    !widths.iter().any(|w| *w < tile_m && *w >= problem.m)
 }
 
-fn tiled_redundant(config: &Config, problem: &Problem) -> bool {
-    let s = Tiling::of(config, problem.b);
-    (s.tile_m > 32 && s.tile_m >= 2 * problem.m.next_multiple_of(16)) || redundant(config, problem)
+/// A tile twice as long as M is mostly padding.
+fn tiled_tile_differs(tile_m: u32, problem: &Problem) -> bool {
+    tile_m <= 32 || tile_m < 2 * problem.m.next_multiple_of(16)
+}
+
+fn skinny_redundant(config: &Config, problem: &Problem, _: &Device) -> bool {
+    !skinny_tile_differs(config.value(TILE_M), problem) || redundant(config, problem)
+}
+
+fn tiled_redundant(config: &Config, problem: &Problem, _: &Device) -> bool {
+    !tiled_tile_differs(config.value(TILE_M), problem) || redundant(config, problem)
+}
+
+fn skinny_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    device.caps.contains(Caps::SM_90A)
+        && problem.m <= SKINNY_MAX_M
+        && (param != TILE_M || (value >= problem.m && skinny_tile_differs(value, problem)))
+}
+
+fn tiled_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
+    device.caps.contains(Caps::SM_90A) && (param != TILE_M || tiled_tile_differs(value, problem))
 }
 
 /// Parts of a shared tile are added in the order of K, whoever arrives last.
@@ -388,6 +411,7 @@ pub(super) const fn tiled(name: &'static str, summary: &'static str, formats: &'
         launchable: tiled_rules,
         fallback: tiled_fallback,
         redundant: tiled_redundant,
+        narrow: tiled_narrow,
         deterministic,
         prior,
     }
@@ -400,6 +424,7 @@ pub(super) const fn skinny(name: &'static str, summary: &'static str, formats: &
         launchable: skinny_rules,
         fallback: no_fallback,
         redundant: skinny_redundant,
+        narrow: skinny_narrow,
         ..tiled(name, summary, formats)
     }
 }

@@ -4,6 +4,7 @@
 //! Specification 1.0, section 5.4.1). Code 0 is 2^-127, a subnormal f32.
 
 use crate::format::{Format, aiter};
+use crate::problem::named_enum;
 
 /// The code of 1.
 pub const ONE: u8 = 127;
@@ -33,18 +34,25 @@ pub const fn reciprocal(code: u8) -> f32 {
     decode(254 - code)
 }
 
-/// How the shared scale of an MX block, and with it the elements' rounding, is chosen.
-///
-/// Under every rule a block of zeros has scale 1 ([`ONE`]), and a block that holds an infinity or NaN has scale
-/// [`NAN`], so that a fault stays visible in every format, also in those that have no NaN of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ScaleRule {
-    /// 2^(⌊log2 amax⌋ − emax), elements to nearest even and saturating: the OCP MX Specification 1.0, section 6.3.
-    /// Values between the largest element and 2^(emax+1) saturate.
-    #[default]
-    Ocp,
-    /// What ROCm's AITER packs for its A6W6 kernels, defined for MXFP6 E2M3 only; see [`aiter`].
-    Aiter,
+named_enum! {
+    /// How the shared scale of an MX block is chosen, and how its elements are rounded.
+    ///
+    /// Under every rule a block of zeros has scale 1 ([`ONE`]), and a block that holds an infinity or NaN has scale
+    /// [`NAN`], so that a fault stays visible in every format, also in those that have no NaN of their own.
+    ScaleRule {
+        /// 2^(⌊log2 amax⌋ − emax), elements to nearest even and saturating: OCP MX Specification 1.0, section 6.3.
+        /// Values between the largest element and 2^(emax + 1), under that scale, saturate.
+        Ocp = "ocp",
+        /// What ROCm's AITER packs for its A6W6 kernels, defined for MXFP6 E2M3 only; see [`aiter`].
+        Aiter = "aiter",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro that makes the enum cannot mark a variant")]
+impl Default for ScaleRule {
+    fn default() -> Self {
+        ScaleRule::Ocp
+    }
 }
 
 impl ScaleRule {
@@ -79,4 +87,20 @@ impl ScaleRule {
 pub(crate) const fn floor_log2(bits: u32) -> i32 {
     let field = (bits >> 23) as i32;
     if field > 0 { field - 127 } else { 31 - bits.leading_zeros() as i32 - 149 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_logarithm_is_exact_for_subnormals_too() {
+        for exponent in -149..=127 {
+            let power = 2.0_f64.powi(exponent) as f32;
+            assert_eq!(floor_log2(power.to_bits()), exponent);
+            if exponent > -149 {
+                assert_eq!(floor_log2(power.next_down().to_bits()), exponent - 1);
+            }
+        }
+    }
 }

@@ -107,12 +107,12 @@ fn tensor_scale(values: &[f32], format: Format, options: &QuantizeOptions) -> f3
 }
 
 /// The largest finite magnitude, 0 if there is none.
-fn finite_amax(values: &[f32]) -> f32 {
+pub(crate) fn finite_amax(values: &[f32]) -> f32 {
     let bits = values.iter().map(|value| value.to_bits() & 0x7fff_ffff);
     f32::from_bits(bits.map(|bits| if bits < 0x7f80_0000 { bits } else { 0 }).max().unwrap_or(0))
 }
 
-fn scale_of(amax: f32, format: Format) -> f32 {
+pub(crate) fn scale_of(amax: f32, format: Format) -> f32 {
     if amax == 0.0 { 1.0 } else { (amax / format.max()).max(f32::MIN_POSITIVE) }
 }
 

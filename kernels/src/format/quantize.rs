@@ -169,7 +169,7 @@ pub enum QuantizeError {
         /// Values given.
         given: usize,
     },
-    /// K is not a multiple of 32, which an MX format and the rotation need.
+    /// K is not a multiple of 32, which MX formats and the rotation need.
     PartialBlock {
         /// The format asked for.
         format: Format,
@@ -199,13 +199,14 @@ impl fmt::Display for QuantizeError {
                 write!(f, "{given} values given for {rows} rows of {k}")
             }
             QuantizeError::PartialBlock { format, k } => {
-                write!(f, "K = {k} is not a multiple of {MX_BLOCK}, which {format} or its rotation needs")
+                let needy = if format.is_mx() { format.name() } else { "the rotation" };
+                write!(f, "K = {k} is not a multiple of {MX_BLOCK}, which {needy} needs")
             }
             QuantizeError::Scaling { format, scaling } => {
                 write!(f, "{format} has no scales of granularity {scaling}")
             }
             QuantizeError::Rule { format, rule } => {
-                write!(f, "scale rule {rule:?} is not defined for {format}")
+                write!(f, "scale rule {rule} is not defined for {format}")
             }
         }
     }

@@ -1,7 +1,7 @@
 //! How far from the reference a kernel may land.
 //!
 //! A kernel rounds each product and each sum to f32 (unit roundoff u = 2^-24), in an order of its own. The tolerance
-//! of D[m,n] is
+//! of an element d of D is
 //!
 //! ```text
 //! c(K) · ‖a_m‖ · ‖w_n‖  +  2u · (|d| + |bias|)  +  2^-8 · |d| for bf16 output  +  what flushing subnormals may cost

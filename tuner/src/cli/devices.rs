@@ -8,7 +8,7 @@ use tilewright_kernels::cpu::Cpu;
 
 /// List the devices that can be tuned on.
 #[derive(Args)]
-pub struct DevicesArgs {
+pub(super) struct DevicesArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -19,7 +19,7 @@ impl DevicesArgs {
     ///
     /// # Errors
     /// None; a machine without a GPU is not an error.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let cpu = Cpu::detect();
         let (device, fingerprint) = (cpu.device(), cpu.fingerprint());
         let caps: Vec<&str> = device.caps.names().collect();
@@ -39,7 +39,10 @@ impl DevicesArgs {
         println!("cpu    {}", fingerprint.model);
         println!("       key       {}", fingerprint.key());
         println!("       cores     {}", device.units);
-        println!("       caches    L1 {} KiB, L2 {} KiB, last level {} KiB", device.l1_kib, device.l2_kib, device.llc_kib);
+        println!(
+            "       caches    L1 {} KiB, L2 {} KiB, last level {} KiB",
+            device.l1_kib, device.l2_kib, device.llc_kib
+        );
         println!("       features  {}", fingerprint.features.join(" "));
         let families: Vec<&str> = cpu.families().iter().map(|family| family.name).collect();
         println!("       families  {}", families.join(" "));

@@ -12,7 +12,7 @@ use crate::files::write_atomic;
 
 /// Print a shell's completion script.
 #[derive(Args)]
-pub struct CompletionsArgs {
+pub(super) struct CompletionsArgs {
     /// Which shell.
     shell: Shell,
 }
@@ -22,7 +22,7 @@ impl CompletionsArgs {
     ///
     /// # Errors
     /// None.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         clap_complete::generate(self.shell, &mut Cli::command(), "tilewright", &mut std::io::stdout());
         Ok(ExitCode::SUCCESS)
     }
@@ -30,7 +30,7 @@ impl CompletionsArgs {
 
 /// Write the manual pages.
 #[derive(Args)]
-pub struct ManArgs {
+pub(super) struct ManArgs {
     /// Folder for the pages: tilewright.1 and one for each command.
     #[arg(long, default_value = ".")]
     out: PathBuf,
@@ -41,7 +41,7 @@ impl ManArgs {
     ///
     /// # Errors
     /// If the folder cannot be written to.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let root = Cli::command();
         let mut pages = vec![("tilewright".to_string(), root.clone())];
         pages.extend(root.get_subcommands().map(|sub| {

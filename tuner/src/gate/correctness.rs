@@ -73,7 +73,9 @@ impl<'b> Gate<'b> {
             real.run(problem, config, &mut self.again).map_err(|fault| fault.to_string())?;
             let same = self.output.iter().zip(&self.again).all(|(x, y)| x.to_bits() == y.to_bits());
             if !same {
-                return Err("two runs on the same operands differ, and the declaration asks for determinism".into());
+                return Err(
+                    "two runs on the same operands differ, and the declaration asks for determinism".into()
+                );
             }
         }
         let covers = |shape: &OddShape<'_>| shape.operands.weights.iter().any(|w| w.format == problem.b);
@@ -87,7 +89,8 @@ impl<'b> Gate<'b> {
             Err(fault) => return Err(format!("on the odd shape {odd}: {fault}")),
         }
         let operands = self.odd[index].operands.clone();
-        self.check(&operands, &odd, &self.output.clone()).map_err(|why| format!("on the odd shape {odd}: {why}"))
+        self.check(&operands, &odd, &self.output.clone())
+            .map_err(|why| format!("on the odd shape {odd}: {why}"))
     }
 
     fn check(&mut self, operands: &Operands, problem: &Problem, output: &[f32]) -> Result<(), String> {
@@ -107,13 +110,7 @@ fn reference(operands: &Operands, problem: &Problem) -> Reference {
     let sample = if problem.flops() / 2 <= FULL_CHECK {
         Sample::All
     } else {
-        // The edges, where tails are, and columns spread over the rest.
-        let n = operands.n;
-        let step = (n / (SAMPLED_COLUMNS - 4)).max(1);
-        let mut columns: Vec<usize> = (0..n).step_by(step | 1).chain([1, n - 2, n - 1]).filter(|c| *c < n).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        Sample::Columns(columns)
+        Sample::spread(operands.n, SAMPLED_COLUMNS)
     };
     let activation = &operands.activation[..m * operands.k];
     Reference::compute(problem, activation, weight, operands.bias.as_deref(), sample)

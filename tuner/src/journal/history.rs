@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::record::{ContestKey, Evaluated, Record, RunHeader, Verdict};
+use super::record::{ContestKey, Evaluated, PlanRecord, Record, RunHeader, Verdict};
 
 /// The runs of a journal, oldest first.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ impl Segment {
 /// What an interrupted run had finished.
 #[derive(Debug, Default)]
 pub struct Resume {
+    /// Plans by weight.
+    pub plans: HashMap<String, PlanRecord>,
     /// Verdicts by contest.
     pub verdicts: HashMap<ContestKey, Verdict>,
     /// Evaluations by contest and candidate text.
@@ -63,6 +65,9 @@ impl History {
         for segment in open.collect::<Vec<_>>().into_iter().rev() {
             for record in &segment.records {
                 match record {
+                    Record::Plan(plan) => {
+                        resume.plans.insert(plan.work.clone(), plan.clone());
+                    }
                     Record::Verdict(verdict) => {
                         resume.verdicts.insert(verdict.key.clone(), verdict.clone());
                     }
@@ -81,6 +86,18 @@ impl History {
             }
         }
         resume
+    }
+
+    /// Launches of the last run that ended by itself, for the same declaration on the same device.
+    pub fn last_finished(&self, header: &RunHeader) -> Option<u64> {
+        let same =
+            |run: &RunHeader| run.fingerprint == header.fingerprint && run.declaration == header.declaration;
+        self.segments.iter().rev().filter(|s| same(&s.header)).find_map(|segment| {
+            match segment.records.last() {
+                Some(Record::End { measurements }) => Some(*measurements),
+                _ => None,
+            }
+        })
     }
 
     /// The latest verdict of every contest on a device with that fingerprint: seeds for a warm start, in order of key.

@@ -18,4 +18,7 @@ mod record;
 
 pub use file::{Journal, JournalError, Reading, read};
 pub use history::{History, Resume, Segment};
-pub use record::{ContestKey, DeviceRecord, Evaluated, Record, RunHeader, Verdict, VerdictRow};
+pub use record::{
+    AlternativeRecord, ContestKey, DeviceRecord, Evaluated, PlanRecord, Record, RunHeader, Verdict,
+    VerdictRow,
+};

@@ -55,6 +55,8 @@ pub enum Record {
     },
     /// The search has finished with a candidate.
     Evaluated(Evaluated),
+    /// How a weight will be stored and multiplied.
+    Plan(PlanRecord),
     /// The final verdict of a contest.
     Verdict(Verdict),
     /// The run ended by itself and wrote its table.
@@ -75,6 +77,8 @@ pub struct RunHeader {
     pub device: DeviceRecord,
     /// Hash of the declaration's content.
     pub declaration: String,
+    /// Hash of the tables that were there when the run began: seeds and incumbents come from them.
+    pub tables: String,
     /// Random seed.
     pub seed: u64,
     /// Time budget in seconds, if there is one.
@@ -118,9 +122,6 @@ pub struct Evaluated {
     /// Time as a ratio to the sentinel measured beside it; absent if the candidate failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ratio: Option<f64>,
-    /// Its own time, nanoseconds; absent if it failed.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ns: Option<f64>,
     /// Launches spent on it.
     pub launches: u32,
     /// Why it failed, if it did.
@@ -128,19 +129,44 @@ pub struct Evaluated {
     pub reason: Option<String>,
 }
 
+/// The plan of one weight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// The contests it was chosen over, all Ms of the weight: their keys joined.
+    pub work: String,
+    /// `activation/weight/layout`.
+    pub plan: String,
+    /// Error of its formats.
+    pub error: f64,
+    /// The other plans, best first.
+    pub alternatives: Vec<AlternativeRecord>,
+}
+
+/// A plan that was not taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlternativeRecord {
+    /// `activation/weight/layout`, or `activation/weight` where quality excluded the formats.
+    pub plan: String,
+    /// Its cost over the declared Ms as a ratio to the chosen plan's, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ratio: Option<f64>,
+    /// Error of its formats.
+    pub error: f64,
+    /// Why it was not taken.
+    pub reason: String,
+}
+
 /// The end of a contest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Contest and plan it was decided within.
+    /// Contest.
     pub key: ContestKey,
-    /// `activation/weight/layout` the finalists share.
-    pub plan: String,
+    /// Rows of A.
+    pub m: u32,
     /// `decided`, `tied(n)` or `ambiguous(reason)`.
     pub verdict: String,
     /// Everybody who was in the finals, winner first.
     pub finalists: Vec<VerdictRow>,
-    /// Timed launches the contest took so far, search and finals.
-    pub measurements: u64,
 }
 
 /// A finalist.
@@ -148,12 +174,19 @@ pub struct Verdict {
 pub struct VerdictRow {
     /// Canonical text of the problem variant and config.
     pub candidate: String,
-    /// Blocks it was measured in.
-    pub blocks: usize,
+    /// Launches that count.
+    pub launches: usize,
     /// Trimmed mean time, nanoseconds.
     pub ns: f64,
-    /// Ratio to the leader with its interval: estimate, low, high.
+    /// 95 % interval of it.
+    pub interval_ns: [f64; 2],
+    /// Ratio to the winner with its interval: estimate, low, high.
     pub ratio: [f64; 3],
-    /// `winner`, `tied`, `eliminated`, `baseline`, `failed: …`.
+    /// `winner`, `tied`, `eliminated` or `failed`.
     pub status: String,
+    /// Why it failed, where it did.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub reason: String,
+    /// Whether it is the default config.
+    pub default: bool,
 }

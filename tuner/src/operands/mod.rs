@@ -4,5 +4,5 @@
 mod random;
 mod weights;
 
-pub use random::{Rng, activation, adversarial_activation, weight};
+pub use random::{activation, adversarial_activation, weight};
 pub use weights::{Stack, WeightFile};

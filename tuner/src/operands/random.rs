@@ -6,31 +6,13 @@
 //!
 //! Everything is a function of a seed, the same on every platform: only integer arithmetic and f32 products.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
+use crate::stats::Rng;
 
-impl Rng {
-    /// A generator with that seed.
-    pub fn new(seed: u64) -> Self {
-        Rng(seed)
-    }
-
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A bell-shaped value of mean 0 and variance 1: the sum of four uniforms, so never beyond ±3.5.
-    pub fn bell(&mut self) -> f32 {
-        let bits = self.bits();
-        let sum = (0..4).map(|i| ((bits >> (16 * i)) & 0xffff) as i32).sum::<i32>() - 2 * 0xffff;
-        sum as f32 * (1.732_050_8 / 65536.0)
-    }
+/// A bell-shaped value of mean 0 and variance 1: the sum of four uniforms, so never beyond ±3.5.
+fn bell(rng: &mut Rng) -> f32 {
+    let bits = rng.next_u64();
+    let sum = (0..4).map(|i| ((bits >> (16 * i)) & 0xffff) as i32).sum::<i32>() - 2 * 0xffff;
+    sum as f32 * (1.732_050_8 / 65536.0)
 }
 
 /// One input channel in this many is an outlier.
@@ -43,8 +25,8 @@ pub fn weight(n: usize, k: usize, seed: u64) -> Vec<f32> {
     let mut rng = Rng::new(seed ^ 0x5745_4947_4854);
     let mut values = Vec::with_capacity(n * k);
     for _ in 0..n {
-        let spread = 0.02 * (1.0 + (rng.bits() % 4) as f32 * 0.5);
-        values.extend((0..k).map(|_| spread * rng.bell()));
+        let spread = 0.02 * (1.0 + (rng.next_u64() % 4) as f32 * 0.5);
+        values.extend((0..k).map(|_| spread * bell(&mut rng)));
     }
     values
 }
@@ -52,9 +34,9 @@ pub fn weight(n: usize, k: usize, seed: u64) -> Vec<f32> {
 /// An activation of `m` tokens by `k` channels, rounded to bf16, with outlier channels.
 pub fn activation(m: usize, k: usize, seed: u64) -> Vec<f32> {
     let mut rng = Rng::new(seed ^ 0x4143_5449_5641);
-    let first = (rng.bits() % OUTLIER_EVERY as u64) as usize;
+    let first = (rng.next_u64() % OUTLIER_EVERY as u64) as usize;
     let gain = |channel: usize| if channel % OUTLIER_EVERY == first { OUTLIER_GAIN } else { 1.0 };
-    (0..m * k).map(|i| round_to_bf16(rng.bell() * gain(i % k))).collect()
+    (0..m * k).map(|i| round_to_bf16(bell(&mut rng) * gain(i % k))).collect()
 }
 
 /// As [`activation`], with the last channel 64 times larger and one token of zeros: what a kernel that drops a K tail,
@@ -83,7 +65,7 @@ mod tests {
     #[test]
     fn the_bell_has_mean_0_and_variance_1() {
         let mut rng = Rng::new(7);
-        let values: Vec<f64> = (0..100_000).map(|_| f64::from(rng.bell())).collect();
+        let values: Vec<f64> = (0..100_000).map(|_| f64::from(bell(&mut rng))).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
         assert!(mean.abs() < 0.02, "{mean}");

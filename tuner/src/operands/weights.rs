@@ -5,13 +5,29 @@ use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
 use memmap2::Mmap;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 
 use crate::diag::{BadInput, Fault};
 
 /// Safetensors files, mapped into memory: one, or the shards of a model.
 pub struct WeightFile {
-    files: Vec<(PathBuf, Mmap)>,
+    files: Vec<Mapped>,
+}
+
+/// One file, its header read.
+struct Mapped {
+    path: PathBuf,
+    bytes: Mmap,
+    header: Metadata,
+    /// Where the tensors' data begin.
+    data: usize,
+}
+
+/// A tensor of a file.
+struct Tensor<'a> {
+    dtype: Dtype,
+    shape: &'a [usize],
+    data: &'a [u8],
 }
 
 /// Which tensors make up a weight, and what it has to be.
@@ -31,7 +47,7 @@ pub struct Stack<'a> {
 
 /// The rows of one tensor that belong to a weight.
 struct Part<'a> {
-    tensor: TensorView<'a>,
+    tensor: Tensor<'a>,
     rows: usize,
     decode: Decoder,
 }
@@ -46,8 +62,11 @@ impl WeightFile {
         let mut faults = Vec::new();
         for path in paths {
             match map(path) {
-                Ok(mapped) => match SafeTensors::deserialize(&mapped) {
-                    Ok(_) => files.push((path.clone(), mapped)),
+                Ok(bytes) => match SafeTensors::read_metadata(&bytes) {
+                    Ok((length, header)) => {
+                        let data = size_of::<u64>() + length;
+                        files.push(Mapped { path: path.clone(), bytes, header, data });
+                    }
                     Err(error) => faults.push(Fault::of_file(
                         path,
                         format!("not a safetensors file: {error}"),
@@ -63,7 +82,7 @@ impl WeightFile {
     }
 
     /// The weight of one GEMM: the named tensors stacked along N, or this rank's part of them. `{layer}` in a name
-    /// stands for layer 0. A tensor is taken whole, or as the first of `shards` parts: of its rows where K is whole
+    /// stands for the first layer that has them all, `{expert}` for expert 0. A tensor is taken whole, or as the first of `shards` parts: of its rows where K is whole
     /// (column-parallel), of its columns where K is a part (row-parallel).
     ///
     /// # Errors
@@ -71,7 +90,7 @@ impl WeightFile {
     pub fn load(&self, stack: &Stack<'_>) -> Result<Vec<f32>, BadInput> {
         let mut values = Vec::with_capacity(stack.n * stack.k);
         for part in self.locate(stack)? {
-            let columns = part.tensor.shape()[1];
+            let columns = part.tensor.shape[1];
             for row in 0..part.rows {
                 (part.decode)(&part.tensor, row * columns, stack.k, &mut values);
             }
@@ -91,7 +110,7 @@ impl WeightFile {
     fn locate(&self, stack: &Stack<'_>) -> Result<Vec<Part<'_>>, BadInput> {
         let Stack { gemm, tensors, n, k, shards } = *stack;
         let help = format!("gemm {gemm:?} is declared with n = {n}, k = {k}; correct its `tensors`, n or k");
-        let first = &self.files[0].0;
+        let first = &self.files[0].path;
         let mut parts = Vec::new();
         let mut faults = Vec::new();
         let mut fault = |file: &Path, field: &str, message: String| {
@@ -103,14 +122,15 @@ impl WeightFile {
                 help: help.clone(),
             });
         };
-        for name in tensors {
-            let name = name.replace("{layer}", "0");
-            let Some((file, tensor)) = self.find(&name) else {
-                fault(first, &name, "no tensor of that name".into());
+        let layer = self.first_layer(tensors);
+        let names: Vec<String> = tensors.iter().map(|name| in_layer(name, layer)).collect();
+        for name in &names {
+            let Some((file, tensor)) = self.find(name) else {
+                fault(first, name, "no tensor of that name".into());
                 continue;
             };
-            let [rows, columns] = *tensor.shape() else {
-                fault(file, &name, format!("has shape {:?}, not two dimensions", tensor.shape()));
+            let [rows, columns] = *tensor.shape else {
+                fault(file, name, format!("has shape {:?}, not two dimensions", tensor.shape));
                 continue;
             };
             let rows = if columns == k && rows % shards == 0 {
@@ -119,29 +139,43 @@ impl WeightFile {
             } else if columns == k * shards {
                 rows
             } else {
-                fault(file, &name, format!("has shape {:?}", tensor.shape()));
+                fault(file, name, format!("has shape {:?}", tensor.shape));
                 continue;
             };
-            match decoder(tensor.dtype()) {
+            match decoder(tensor.dtype) {
                 Some(decode) => parts.push(Part { tensor, rows, decode }),
                 None => {
-                    fault(file, &name, format!("has element type {:?}, not F32, F16 or BF16", tensor.dtype()))
+                    fault(file, name, format!("has element type {:?}, not F32, F16 or BF16", tensor.dtype))
                 }
             }
         }
         let rows: usize = parts.iter().map(|part| part.rows).sum();
         if parts.len() == tensors.len() && rows != n {
-            fault(first, &tensors.join(" + "), format!("{rows} rows together, not {n}"));
+            fault(first, &names.join(" + "), format!("{rows} rows together, not {n}"));
         }
         if faults.is_empty() { Ok(parts) } else { Err(BadInput(faults)) }
     }
 
-    fn find(&self, name: &str) -> Option<(&Path, TensorView<'_>)> {
-        self.files.iter().find_map(|(path, mapped)| {
-            let tensors = SafeTensors::deserialize(mapped).ok()?;
-            tensors.tensor(name).ok().map(|tensor| (path.as_path(), tensor))
+    /// The first layer that has all the tensors: a weight may exist in some layers only. 0 if none has.
+    fn first_layer(&self, tensors: &[String]) -> usize {
+        const MOST_LAYERS: usize = 1024;
+        let complete =
+            |layer: &usize| tensors.iter().all(|name| self.find(&in_layer(name, *layer)).is_some());
+        (0..MOST_LAYERS).find(complete).unwrap_or(0)
+    }
+
+    fn find(&self, name: &str) -> Option<(&Path, Tensor<'_>)> {
+        self.files.iter().find_map(|file| {
+            let info = file.header.info(name)?;
+            let (from, to) = info.data_offsets;
+            let data = &file.bytes[file.data + from..file.data + to];
+            Some((file.path.as_path(), Tensor { dtype: info.dtype, shape: &info.shape, data }))
         })
     }
+}
+
+fn in_layer(name: &str, layer: usize) -> String {
+    name.replace("{layer}", &layer.to_string()).replace("{expert}", "0")
 }
 
 fn map(path: &Path) -> std::io::Result<Mmap> {
@@ -154,18 +188,18 @@ fn map(path: &Path) -> std::io::Result<Mmap> {
     unsafe { Mmap::map(&file) }
 }
 
-type Decoder = fn(&TensorView<'_>, usize, usize, &mut Vec<f32>);
+type Decoder = fn(&Tensor<'_>, usize, usize, &mut Vec<f32>);
 
 /// Appends `count` elements from element `first` on.
 fn decoder(dtype: Dtype) -> Option<Decoder> {
     fn elements<const SIZE: usize>(
-        tensor: &TensorView<'_>,
+        tensor: &Tensor<'_>,
         first: usize,
         count: usize,
         out: &mut Vec<f32>,
         decode: impl Fn([u8; SIZE]) -> f32,
     ) {
-        let bytes = &tensor.data()[first * SIZE..(first + count) * SIZE];
+        let bytes = &tensor.data[first * SIZE..(first + count) * SIZE];
         out.extend(bytes.chunks_exact(SIZE).map(|b| decode(b.try_into().expect("chunks have this size"))));
     }
     match dtype {
@@ -183,6 +217,7 @@ fn decoder(dtype: Dtype) -> Option<Decoder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use safetensors::tensor::TensorView;
     use std::collections::HashMap;
 
     fn file(dir: &Path, tensors: &[(&str, &[usize])]) -> PathBuf {

@@ -9,7 +9,7 @@ use tilewright_kernels::{Config, Device, Format, Layout, Problem, families, fami
 use crate::search::Space;
 
 /// A problem variant and a config that runs it. Written as `activation/weight config`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
     /// The problem, with its format pair.
     pub problem: Problem,
@@ -27,7 +27,10 @@ impl Candidate {
 
     /// The weight plan it belongs to.
     pub fn plan(&self) -> Plan {
-        Plan { formats: FormatPair { activation: self.problem.a, weight: self.problem.b }, layout: self.config.layout() }
+        Plan {
+            formats: FormatPair { activation: self.problem.a, weight: self.problem.b },
+            layout: self.config.layout(),
+        }
     }
 
     /// Hash of the canonical text, as 16 hexadecimal digits.
@@ -96,6 +99,14 @@ pub struct Plan {
     pub layout: Layout,
 }
 
+impl Plan {
+    /// Reads `activation/weight/layout`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (formats, layout) = text.rsplit_once('/')?;
+        Some(Plan { formats: FormatPair::parse(formats)?, layout: Layout::from_name(layout)? })
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.formats, self.layout)
@@ -110,7 +121,7 @@ pub struct Field {
     pub space: Space,
     /// The default config: what runs untuned, and what everything is measured beside.
     pub sentinel: usize,
-    by_text: HashMap<String, usize>,
+    points: HashMap<Candidate, usize>,
 }
 
 impl Field {
@@ -140,21 +151,25 @@ impl Field {
             }
         }
         let default = default_candidate(base, pairs, device)?;
-        if !candidates.contains(&default) {
+        let mut points: HashMap<Candidate, usize> =
+            candidates.iter().enumerate().map(|(i, c)| (*c, i)).collect();
+        let sentinel = *points.entry(default).or_insert_with(|| {
             // A default is launchable but may be redundant, and then was not enumerated.
             positions.push(positions_of(&default.config));
             prior.push((default.config.family().prior)(&default.config, &default.problem, device));
             groups.push(group);
             candidates.push(default);
-        }
-        let by_text = candidates.iter().enumerate().map(|(i, c)| (c.to_string(), i)).collect::<HashMap<_, _>>();
-        let sentinel = by_text[&default.to_string()];
-        Some(Field { candidates, space: Space::new(groups, positions, prior), sentinel, by_text })
+            candidates.len() - 1
+        });
+        let space =
+            Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
+        Some(Field { candidates, space, sentinel, points })
     }
 
     /// The candidate of that canonical text.
     pub fn find(&self, text: &str) -> Option<usize> {
-        self.by_text.get(text).copied()
+        let base = self.candidates[self.sentinel].problem;
+        self.points.get(&Candidate::parse(text, &base)?).copied()
     }
 }
 
@@ -169,5 +184,7 @@ pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) 
 
 fn positions_of(config: &Config) -> Vec<u16> {
     let params = config.family().params.iter().zip(config.values());
-    params.map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16).collect()
+    params
+        .map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16)
+        .collect()
 }

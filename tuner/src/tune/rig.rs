@@ -117,7 +117,10 @@ impl<'r> Recorder<'r> {
     /// As there.
     pub fn admit(&mut self, candidate: &Candidate) -> Result<(), String> {
         let answer = self.rig.admit(candidate);
-        self.record(&Record::Gate { candidate: candidate.to_string(), reason: answer.as_ref().err().cloned() });
+        self.record(&Record::Gate {
+            candidate: candidate.to_string(),
+            reason: answer.as_ref().err().cloned(),
+        });
         answer
     }
 
@@ -277,14 +280,19 @@ impl ReplayRig {
 impl Rig for ReplayRig {
     fn quality(&mut self, work: &Work<'_>, pair: FormatPair) -> anyhow::Result<f64> {
         match self.answers.pop_front() {
-            Some(Record::Quality { gemm, formats, error }) if gemm == work.name && formats == pair.to_string() => {
+            Some(Record::Quality { gemm, formats, error })
+                if gemm == work.name && formats == pair.to_string() =>
+            {
                 Ok(error)
             }
-            other => bail!("the journal holds another run: asked for the error of {} in {pair}, found {other:?}", work.name),
+            other => bail!(
+                "the journal holds another run: asked for the error of {} in {pair}, found {other:?}",
+                work.name
+            ),
         }
     }
 
-    fn open(&mut self, _: &Work, _: &[Format]) -> anyhow::Result<()> {
+    fn open(&mut self, _: &Work<'_>, _: &[Format]) -> anyhow::Result<()> {
         Ok(())
     }
 

@@ -64,7 +64,10 @@ impl Work<'_> {
     pub fn key(&self, m: u32, pairs: &[FormatPair]) -> ContestKey {
         let Work { n, k, out, bias, deterministic, .. } = self;
         let pairs: Vec<String> = pairs.iter().map(FormatPair::to_string).collect();
-        ContestKey(format!("m={m} n={n} k={k} out={out} bias={bias} deterministic={deterministic} {}", pairs.join(",")))
+        ContestKey(format!(
+            "m={m} n={n} k={k} out={out} bias={bias} deterministic={deterministic} {}",
+            pairs.join(",")
+        ))
     }
 }
 
@@ -92,7 +95,9 @@ pub fn plan_work<'w>(
             Some(file) => {
                 let (n, k) = (gemm.n as usize, gemm.k as usize);
                 let shards = declaration.tensor_parallel as usize;
-                if let Err(bad) = file.check(&Stack { gemm: &gemm.name, tensors: &gemm.tensors, n, k, shards }) {
+                if let Err(bad) =
+                    file.check(&Stack { gemm: &gemm.name, tensors: &gemm.tensors, n, k, shards })
+                {
                     faults.extend(bad.0);
                     continue;
                 }
@@ -117,7 +122,8 @@ pub fn plan_work<'w>(
 }
 
 fn asks_the_same(work: &Work<'_>, gemm: &Gemm, pairs: &[FormatPair]) -> bool {
-    (work.n, work.k, work.out, work.bias, work.deterministic) == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic)
+    (work.n, work.k, work.out, work.bias, work.deterministic)
+        == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic)
         && work.points == gemm.m
         && work.pairs == pairs
         && work.max_error == gemm.max_error

@@ -1,0 +1,135 @@
+//! Finds good points of a space in few measurements.
+//!
+//! **Problem.** A space of kernel configs has 10³ to 10⁵ legal points, its optimum is lonely (one in ten thousand lies
+//! within 1 %), and one evaluation costs a compilation, a correctness check and a few launches.
+//!
+//! **Method.** Seeds first (the default, incumbents and their tie sets, the nearest problems' winners, other devices' top
+//! ten), all measured again; then a [`Strategy`] proposes points from what is known. Points are measured in small groups,
+//! interleaved with launches of one *sentinel*, and known by their ratio to it, since absolute times do not survive a clock
+//! change, let alone another device. A point whose first launch is over 1.25 times the best is not launched again. What
+//! comes out is a ranking for [`crate::race`] to decide.
+//!
+//! **Invariants.** No point is measured before the observer admitted it (correctness before timing). A prior orders and
+//! never excludes. The outcome is a function of the space, seeds, options, known evaluations, and what the bench says.
+
+mod ils;
+mod measure;
+mod options;
+mod run;
+mod simple;
+mod space;
+mod view;
+
+use thiserror::Error;
+
+pub use ils::Ils;
+pub use options::SearchOptions;
+pub use run::search;
+pub use simple::{Exhaustive, RandomOrder};
+pub use space::{Space, SpaceError};
+pub use view::View;
+
+use crate::bench::Sample;
+use crate::stats::Rng;
+
+/// Proposes what to evaluate next.
+pub trait Strategy {
+    /// What it is called on the command line and in a journal.
+    fn name(&self) -> &'static str;
+
+    /// At least one point and at most `most`, none of them tried before ([`View::was_tried`]), or none where it has nothing
+    /// left to propose. It sees the results of all earlier proposals.
+    fn propose(&mut self, view: &View<'_>, rng: &mut Rng, most: usize) -> Vec<usize>;
+}
+
+/// What is known of a point: enough for a later search to go without measuring it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Its time over the sentinel's, measured next to it.
+    pub ratio: f64,
+    /// Launches that this rests on.
+    pub launches: usize,
+}
+
+/// Sees a search as it happens and guards it. All methods default to nothing.
+pub trait SearchObserver {
+    /// The correctness gate: called once before a point's first launch.
+    ///
+    /// # Errors
+    /// The reason for which the point is disqualified.
+    fn admit(&mut self, _point: usize) -> Result<(), String> {
+        Ok(())
+    }
+    /// One launch was timed; the sentinel's too.
+    fn sample(&mut self, _point: usize, _sample: &Sample) {}
+    /// A point was evaluated.
+    fn evaluated(&mut self, _point: usize, _evaluation: &Evaluation) {}
+    /// A point was disqualified or failed.
+    fn rejected(&mut self, _point: usize, _reason: &str) {}
+}
+
+impl SearchObserver for () {}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchOutcome {
+    /// Every evaluated point, the best first; known ones that the search asked for included.
+    pub ranked: Vec<(usize, Evaluation)>,
+    /// Points that were disqualified or failed, with the reason, in order.
+    pub rejected: Vec<(usize, String)>,
+    /// Points in the order in which they were evaluated or rejected; those that were known not among them.
+    pub trail: Vec<usize>,
+    /// Evaluations spent, rejected points included.
+    pub evaluations: usize,
+    /// Launches timed, sentinels and warm-up included.
+    pub measurements: usize,
+    /// Evaluations that were known and therefore not spent.
+    pub saved: usize,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Why a search ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The strategy had nothing left to propose.
+    Exhausted,
+    /// [`SearchOptions::max_evaluations`] were spent.
+    OutOfEvaluations,
+    /// [`SearchOptions::patience`] evaluations brought no improvement.
+    OutOfPatience,
+    /// [`SearchOptions::max_time_ns`] passed.
+    OutOfTime,
+    /// The bench was stopped.
+    Stopped,
+    /// A recorded bench had no more to give.
+    TraceExhausted,
+    /// The sentinel could not be measured, for this reason, so nothing can be compared.
+    SentinelFailed(String),
+}
+
+/// Why a search could not start.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SearchError {
+    /// A seed or the sentinel is no point of the space.
+    #[error("point {point} is outside the space of {len} points")]
+    NoSuchPoint {
+        /// The point.
+        point: usize,
+        /// The size of the space.
+        len: usize,
+    },
+}
+
+/// Names of the strategies, for the command line.
+pub const STRATEGIES: [&str; 3] = ["ils", "random", "exhaustive"];
+
+/// The strategy of a name, with its defaults.
+pub fn strategy(name: &str) -> Option<Box<dyn Strategy>> {
+    match name {
+        "ils" => Some(Box::new(Ils::default())),
+        "random" => Some(Box::new(RandomOrder::default())),
+        "exhaustive" => Some(Box::new(Exhaustive::default())),
+        _ => None,
+    }
+}

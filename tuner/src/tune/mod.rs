@@ -1,0 +1,31 @@
+//! `tune`: from a declaration to decisions.
+//!
+//! For each weight: drop format pairs that quality excludes; at every declared M search the launchable configs of the
+//! pairs that are left, each candidate passing the correctness gate before its first timing; choose the plan (formats
+//! and layout) that is cheapest over all Ms together; race the plan's best configs at each M. Search and race compare
+//! within interleaved blocks only, beside the default config.
+//!
+//! Everything measured passes through a [`Recorder`] into the journal, and every decision is a function of the
+//! recorder's answers, the seed and earlier files, so a journal can be replayed to the same table.
+
+mod assemble;
+mod candidates;
+mod finals;
+mod observe;
+mod plan;
+mod progress;
+mod rig;
+mod run;
+mod seeds;
+mod summary;
+mod weight;
+mod work;
+
+pub use assemble::assemble;
+pub use candidates::{Candidate, Field, FormatPair, Plan, default_candidate};
+pub use progress::{Progress, Silent, TerminalProgress};
+pub use rig::{DeviceRig, Recorder, ReplayRig, Rig};
+pub use run::{Outcome, Settings, tune};
+pub use summary::summary;
+pub use weight::WeightResult;
+pub use work::{Work, plan_work};

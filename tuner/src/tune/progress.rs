@@ -1,0 +1,101 @@
+//! Telling people how far a run is.
+
+use std::time::Duration;
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+/// Hears of a run's progress.
+pub trait Progress {
+    /// A run of this many contests begins; it has that many seconds, if bounded.
+    fn began(&mut self, contests: usize, budget_s: Option<f64>);
+    /// Work on a contest begins: which GEMM at how many rows, and what is done (`search`, `finals`).
+    fn contest(&mut self, name: &str, m: u32, phase: &str);
+    /// A launch was timed; `at_ns` since the run began.
+    fn launched(&mut self, at_ns: f64);
+    /// A contest is decided, in one line.
+    fn decided(&mut self, line: &str);
+    /// The run is over.
+    fn ended(&mut self);
+}
+
+/// Says nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn began(&mut self, _: usize, _: Option<f64>) {}
+    fn contest(&mut self, _: &str, _: u32, _: &str) {}
+    fn launched(&mut self, _: f64) {}
+    fn decided(&mut self, _: &str) {}
+    fn ended(&mut self) {}
+}
+
+/// A bar on a terminal; one line a decided contest where standard error is not one.
+#[derive(Default)]
+pub struct TerminalProgress {
+    bar: Option<ProgressBar>,
+    contests: usize,
+    decided: usize,
+    launches: u64,
+    budget_s: Option<f64>,
+    what: String,
+}
+
+impl TerminalProgress {
+    fn message(&self, at_ns: f64) -> String {
+        let elapsed = at_ns / 1e9;
+        let done = self.decided as f64 / self.contests.max(1) as f64;
+        let by_pace = if self.decided > 0 { Some(elapsed / done - elapsed) } else { None };
+        let by_budget = self.budget_s.map(|budget| (budget - elapsed).max(0.0));
+        let left = match (by_pace, by_budget) {
+            (Some(pace), Some(budget)) => Some(pace.min(budget)),
+            (pace, budget) => pace.or(budget),
+        };
+        let left =
+            left.map_or(String::new(), |s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
+        format!("{}  {} launches{left}", self.what, self.launches)
+    }
+}
+
+impl Progress for TerminalProgress {
+    fn began(&mut self, contests: usize, budget_s: Option<f64>) {
+        self.contests = contests;
+        self.budget_s = budget_s;
+        let bar = ProgressBar::new(contests as u64);
+        let style =
+            ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}").expect("the template is legal");
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.bar = Some(bar);
+    }
+
+    fn contest(&mut self, name: &str, m: u32, phase: &str) {
+        self.what = format!("{name} M={m} {phase}");
+    }
+
+    fn launched(&mut self, at_ns: f64) {
+        self.launches += 1;
+        // A launch may take microseconds: the text need not follow each.
+        if self.launches.is_multiple_of(64)
+            && let Some(bar) = &self.bar
+        {
+            bar.set_message(self.message(at_ns));
+        }
+    }
+
+    fn decided(&mut self, line: &str) {
+        self.decided += 1;
+        let Some(bar) = &self.bar else { return };
+        bar.inc(1);
+        if bar.is_hidden() {
+            eprintln!("[{}/{}] {line}", self.decided, self.contests);
+        } else {
+            bar.println(line);
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
