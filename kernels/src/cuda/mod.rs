@@ -11,6 +11,7 @@ mod host;
 pub mod pack;
 #[cfg(feature = "std")]
 pub mod source;
+mod tiling;
 
 use crate::family::Family;
 use crate::format::Format;

@@ -5,7 +5,6 @@ use std::ffi::{CStr, CString, c_char};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cudarc::nvrtc::sys;
@@ -21,8 +20,8 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// A compiler that keeps cubins in `folder`, or nowhere. Without NVRTC it still serves what is cached under the
-    /// empty version, which nothing is: the error comes with the first kernel.
+    /// A compiler that keeps cubins in `folder`, or nowhere. That NVRTC is missing is said with the first kernel asked
+    /// for.
     pub(crate) fn new(folder: Option<PathBuf>) -> Compiler {
         // SAFETY: only looks for the library.
         let version = if unsafe { sys::is_culib_present() } {
@@ -106,23 +105,17 @@ fn options(source: &Source) -> Vec<String> {
     options
 }
 
-/// NVRTC's parser is not free of races with itself in old versions; program creation is serialised.
-static CREATE: Mutex<()> = Mutex::new(());
-
 fn compile(source: &Source) -> Result<Vec<u8>, Fault> {
     let no_zero = |text: &str| CString::new(text).map_err(|_| "a source holds a zero byte".to_string());
     let (text, file) = (no_zero(source.text)?, no_zero(source.file)?);
     let options: Vec<CString> = options(source).iter().map(|o| no_zero(o)).collect::<Result<_, _>>()?;
     let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
     let mut program = ptr::null_mut();
-    {
-        let _guard = CREATE.lock();
-        // SAFETY: text and name are NUL-terminated and outlive the program; no headers are passed.
-        let status = unsafe {
-            sys::nvrtcCreateProgram(&mut program, text.as_ptr(), file.as_ptr(), 0, ptr::null(), ptr::null())
-        };
-        status.result().map_err(|error| format!("NVRTC: {}: {error}", source.file))?;
-    }
+    // SAFETY: text and name are NUL-terminated and outlive the program; no headers are passed.
+    let status = unsafe {
+        sys::nvrtcCreateProgram(&mut program, text.as_ptr(), file.as_ptr(), 0, ptr::null(), ptr::null())
+    };
+    status.result().map_err(|error| format!("NVRTC: {}: {error}", source.file))?;
     // SAFETY: the program lives until it is destroyed below; options outlive the call.
     let compiled = unsafe { sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr()) };
     let result = match compiled.result() {
