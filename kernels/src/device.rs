@@ -12,7 +12,7 @@ pub struct Device {
     pub caps: Caps,
     /// Cores, compute units or multiprocessors that a kernel may use.
     pub units: u32,
-    /// Level-1 data cache of one unit, in KiB.
+    /// Level-1 data cache of one unit, in KiB; on a GPU what of it a unit can use as shared memory.
     pub l1_kib: u32,
     /// Level-2 cache of one unit (CPU) or of the device (GPU), in KiB.
     pub l2_kib: u32,
@@ -40,6 +40,8 @@ impl Caps {
     /// `vdpbf16ps` runs at the rate of f32 FMA. Not an instruction set: where it is missing, the dot works but may be
     /// slower than widening to f32.
     pub const FULL_RATE_BF16: Caps = Caps(1 << 5);
+    /// NVIDIA Hopper, compute capability 9.0 with its architecture-specific instructions.
+    pub const SM_90A: Caps = Caps(1 << 16);
 
     /// Every single feature with its name, in canonical order.
     pub const NAMES: &'static [(&'static str, Caps)] = &[
@@ -49,6 +51,7 @@ impl Caps {
         ("avx512_bf16", Caps::AVX512_BF16),
         ("avx512_vnni", Caps::AVX512_VNNI),
         ("full_rate_bf16", Caps::FULL_RATE_BF16),
+        ("sm_90a", Caps::SM_90A),
     ];
 
     /// Both sets together.

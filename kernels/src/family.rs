@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::config::Config;
 use crate::cpu;
+use crate::cuda;
 use crate::device::Device;
 use crate::format::Format;
 use crate::layout::Layout;
@@ -182,7 +183,18 @@ pub fn is_launchable(config: &Config, problem: &Problem, device: &Device) -> Res
 
 /// Every family that is built in, in canonical order (by name).
 pub fn families() -> &'static [&'static Family] {
-    cpu::FAMILIES
+    static ALL: [&Family; CPU + CUDA] = {
+        let mut all = [cpu::FAMILIES[0]; CPU + CUDA];
+        let mut i = 1;
+        while i < CPU + CUDA {
+            all[i] = if i < CPU { cpu::FAMILIES[i] } else { cuda::FAMILIES[i - CPU] };
+            i += 1;
+        }
+        all
+    };
+    const CPU: usize = cpu::FAMILIES.len();
+    const CUDA: usize = cuda::FAMILIES.len();
+    &ALL
 }
 
 /// The family of that name.

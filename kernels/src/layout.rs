@@ -14,14 +14,17 @@ named_enum! {
         Panel16x2 = "panel16x2",
         /// As `panel16`, four neighbouring panels interleaved block by block.
         Panel16x4 = "panel16x4",
+        /// Slabs of 64 rows in steps of 128 along K, each lane's `mma` fragments together, version 1 of the CUDA
+        /// kernels' layout; see `cuda::pack`.
+        Mma64 = "mma64",
     }
 }
 
 impl Layout {
-    /// Panels interleaved block by block, or `None` where there are no panels.
+    /// Panels interleaved block by block, or `None` where there are none of the CPU's panels.
     pub const fn interleave(self) -> Option<u32> {
         match self {
-            Layout::RowMajor => None,
+            Layout::RowMajor | Layout::Mma64 => None,
             Layout::Panel16 => Some(1),
             Layout::Panel16x2 => Some(2),
             Layout::Panel16x4 => Some(4),

@@ -17,6 +17,7 @@
 pub mod backend;
 pub mod config;
 pub mod cpu;
+pub mod cuda;
 pub mod device;
 pub mod family;
 pub mod format;

@@ -328,6 +328,7 @@ fn skinny_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(
 }
 
 fn tiled_fallback(problem: &Problem, layout: Layout, device: &Device) -> Option<Config> {
+    LAYOUTS.domain.position(layout as u32)?; // another backend's layouts come after the CPU's
     let family =
         FAMILIES.iter().find(|f| f.params.len() == TILED_PARAMS.len() && f.formats.contains(&problem.b))?;
     let path = Path::best(device.caps);

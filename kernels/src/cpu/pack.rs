@@ -64,6 +64,9 @@ impl PackedWeight {
     pub fn pack(weight: &Quantized, layout: Layout) -> Result<Self, Reject> {
         let Quantized { format, scaling, rows, k, .. } = *weight;
         check(weight)?;
+        if layout == Layout::Mma64 {
+            return Err(Reject::param("layout", "no CPU kernel reads it"));
+        }
         let image_bytes = match layout.interleave() {
             None => scales_offset(format, rows, k) + weight.block_scales.len(),
             Some(panels) => {
