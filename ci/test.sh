@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # All tests: formatting, lints, documentation, unit and integration tests, the no_std core, committed tables, and the
-# commands of the README on a small budget. Needs Rust (with rustfmt and clippy) and a C compiler for dependencies.
+# commands of the README on a small budget. Needs Rust (with rustfmt and clippy) and a C compiler for dependencies. Where
+# Python is there too, the emulator's kernels are compiled afresh by the clang of the PyPI package ziglang (pinned);
+# without it the code objects in the repository are used.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,8 +21,19 @@ step "no_std core"
 cargo check -p tilewright-kernels --no-default-features --locked
 cargo check -p tilewright-dispatch --no-default-features --locked
 
+step "compiler for AMD targets"
+if clang=$(ci/hip-clang.sh); then
+    export TILEWRIGHT_HIP_CLANG=$clang
+else
+    echo "not to be had: the emulator is tested on the committed code objects"
+fi
+
 step "tests"
 cargo test --workspace --locked
+
+step "emulator behind the tuner's feature"
+cargo clippy -p tilewright --features emulator --all-targets --locked -- -D warnings
+cargo test -p tilewright --features emulator --test emulate_command --locked
 
 step "command line"
 cargo build --release --locked
