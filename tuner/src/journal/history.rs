@@ -87,14 +87,13 @@ impl History {
         }
         resume
     }
-
-    /// Launches of the last run that ended by itself, for the same declaration on the same device.
-    pub fn last_finished(&self, header: &RunHeader) -> Option<u64> {
+    /// Launches and evaluations of the last run that ended by itself, for the same declaration on the same device.
+    pub fn last_finished(&self, header: &RunHeader) -> Option<[u64; 2]> {
         let same =
             |run: &RunHeader| run.fingerprint == header.fingerprint && run.declaration == header.declaration;
         self.segments.iter().rev().filter(|s| same(&s.header)).find_map(|segment| {
             match segment.records.last() {
-                Some(Record::End { measurements }) => Some(*measurements),
+                Some(Record::End { measurements, evaluations }) => Some([*measurements, *evaluations]),
                 _ => None,
             }
         })

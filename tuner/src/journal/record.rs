@@ -61,8 +61,10 @@ pub enum Record {
     Verdict(Verdict),
     /// The run ended by itself and wrote its table.
     End {
-        /// Timed launches of this run.
+        /// Timed launches of this run, warm-up included.
         measurements: u64,
+        /// Candidates it evaluated.
+        evaluations: u64,
     },
 }
 

@@ -17,7 +17,7 @@ use crate::search::{Evaluation, Guided, SearchOptions, search};
 use crate::stats::median;
 
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
-pub(super) const WARM_UP_AGAIN_NS: f64 = 10e6;
+pub(super) const WARM_UP_AGAIN_NS: f64 = 2e6;
 /// Evaluations without improvement that end the search of a contest that was decided before.
 const WARM_PATIENCE: usize = 6;
 /// Configs of a neighbouring M that a search within the plan starts from.

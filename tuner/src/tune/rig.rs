@@ -56,6 +56,8 @@ pub struct Recorder<'r> {
     journal: Option<Journal>,
     /// Launches timed so far.
     pub measurements: u64,
+    /// Candidates evaluated so far.
+    pub evaluations: u64,
     /// When the last launch ended, in nanoseconds since the run began: the only clock decisions may read.
     pub now_ns: f64,
     /// Whether measuring was ended by the budget or the user.
@@ -66,11 +68,12 @@ pub struct Recorder<'r> {
 impl<'r> Recorder<'r> {
     /// A recorder that writes to `journal`, if there is one.
     pub fn new(rig: Box<dyn Rig + 'r>, journal: Option<Journal>) -> Self {
-        Recorder { rig, journal, measurements: 0, now_ns: 0.0, stopped: false, fault: None }
+        Recorder { rig, journal, measurements: 0, evaluations: 0, now_ns: 0.0, stopped: false, fault: None }
     }
 
     /// Writes a record. A failing disk is remembered, ends measuring, and is reported by [`Recorder::check`].
     pub fn record(&mut self, record: &Record) {
+        self.evaluations += u64::from(matches!(record, Record::Evaluated(_)));
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.append(record)
         {

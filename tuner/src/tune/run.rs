@@ -57,8 +57,11 @@ pub struct Outcome {
     pub measurements: u64,
     /// Launches that an interrupted run had made and this one took over.
     pub saved: u64,
-    /// Launches of the last finished run of the same declaration on this device, if this run started from it.
-    pub warm_from: Option<u64>,
+    /// Candidates evaluated.
+    pub evaluations: u64,
+    /// Launches and evaluations of the last finished run of the same declaration on this device, if this run started
+    /// from it.
+    pub warm_from: Option<[u64; 2]>,
     /// Whether the budget or the user ended it before everything was measured.
     pub stopped: bool,
     /// Seconds by the run's clock.
@@ -113,9 +116,11 @@ pub fn tune(
     }
     outcome.stopped = recorder.stopped;
     outcome.measurements = recorder.measurements;
+    outcome.evaluations = recorder.evaluations;
     outcome.seconds = recorder.now_ns / 1e9;
     if !recorder.stopped {
-        recorder.record(&Record::End { measurements: recorder.measurements });
+        recorder
+            .record(&Record::End { measurements: recorder.measurements, evaluations: recorder.evaluations });
     }
     recorder.sync();
     recorder.check()?;

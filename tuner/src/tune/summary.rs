@@ -15,13 +15,13 @@ pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) ->
     rows(&mut text, decisions);
     forward_pass(&mut text, decisions);
     let Outcome { measurements, saved, seconds, .. } = outcome;
-    write!(text, "\n{measurements} launches timed in {seconds:.0} s").expect("strings grow");
+    write!(text, "\n{} candidates evaluated in {measurements} launches, {seconds:.0} s", outcome.evaluations)
+        .expect("strings grow");
     if *saved > 0 {
         write!(text, "; {saved} more taken over from an interrupted run").expect("strings grow");
     }
-    if let Some(before) = outcome.warm_from {
-        let fewer = before.saturating_sub(*measurements);
-        write!(text, "; started from a run of {before} launches, {fewer} fewer than that")
+    if let Some([launches, evaluations]) = outcome.warm_from {
+        write!(text, "; started from a run of {evaluations} candidates in {launches} launches")
             .expect("strings grow");
     }
     let Compiled { kernels, winners, cost, .. } = compiled;
