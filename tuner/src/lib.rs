@@ -6,6 +6,7 @@ pub mod cli;
 pub mod diag;
 pub mod files;
 pub mod gate;
+pub mod import;
 pub mod journal;
 pub mod operands;
 pub mod race;

@@ -4,6 +4,7 @@ mod bench;
 mod compile;
 mod devices;
 mod explain;
+mod import;
 mod manual;
 mod replay;
 mod shapes;
@@ -33,6 +34,7 @@ enum Command {
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
+    Import(import::ImportArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
     Devices(devices::DevicesArgs),
@@ -52,6 +54,7 @@ impl Cli {
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Devices(args) => args.run(),
+            Command::Import(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
