@@ -8,6 +8,7 @@ pub mod files;
 pub mod gate;
 pub mod import;
 pub mod journal;
+pub mod lint;
 pub mod operands;
 pub mod race;
 pub mod replay;

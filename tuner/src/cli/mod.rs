@@ -5,6 +5,7 @@ mod compile;
 mod devices;
 mod explain;
 mod import;
+mod lint;
 mod manual;
 mod replay;
 mod shapes;
@@ -35,6 +36,7 @@ enum Command {
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
     Import(import::ImportArgs),
+    Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
     Devices(devices::DevicesArgs),
@@ -55,6 +57,7 @@ impl Cli {
             Command::Bench(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Import(args) => args.run(),
+            Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),

@@ -227,7 +227,7 @@ fn write(files: &[Foreign], model: &str, gemms: Vec<Gemm>) -> Result<(Declaratio
 fn prior(foreign: &Foreign, entry: &Entry, key: &Key, weight: String) -> Prior {
     let operation = foreign.operation_of(entry);
     let (library, kernel) = (foreign.name(entry.library), foreign.name(entry.kernel));
-    let time_ns = entry.time_us.filter(|us| !is_placeholder(*us)).map(|us| us * 1e3);
+    let time_ns = entry.time_us.filter(|us| !is_placeholder(*us)).map(|us| (us * 1e6).round() / 1e3);
     let mut remarks = Vec::new();
     if entry.time_us.is_some() && time_ns.is_none() {
         remarks.push("placeholder time");

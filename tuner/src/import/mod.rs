@@ -27,6 +27,7 @@ use std::path::Path;
 use crate::diag::BadInput;
 
 pub use convert::{Converted, Unexpressed, declare};
+pub(crate) use convert::{ERROR_TOLERANCE, aiter_unknown, is_placeholder};
 pub use foreign::{Element, Entry, Foreign, NONE, Operation, Scales};
 pub use prior::{Prior, to_csv as priors_to_csv};
 
