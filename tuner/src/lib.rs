@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod compare;
 pub mod diag;
 pub mod files;
 pub mod gate;

@@ -1,6 +1,7 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod bench;
+mod compare;
 mod compile;
 mod devices;
 mod explain;
@@ -31,6 +32,7 @@ pub struct Cli {
 enum Command {
     Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
+    Compare(compare::CompareArgs),
     /// Compiles tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
@@ -55,6 +57,7 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Import(args) => args.run(),
             Command::Lint(args) => args.run(),

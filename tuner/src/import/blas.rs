@@ -6,6 +6,7 @@
 //! if they are transposed or strided, the declaration cannot say so.
 
 /// A call.
+#[derive(Clone, Copy)]
 pub(super) struct Call {
     /// Whether op(A) and op(B) transpose.
     pub(super) transposed: [bool; 2],
@@ -20,6 +21,22 @@ impl Call {
     pub(super) fn problem(&self) -> [u32; 3] {
         let [m, n, k] = self.sizes;
         [n, m, k]
+    }
+
+    /// What its key holds beyond dimensions and types: `TN`, and leading dimensions of B and D that are not dense.
+    pub(super) fn variant(&self) -> String {
+        let [m, n, k] = self.sizes;
+        let mut text: String = self.transposed.map(|is| if is { 'T' } else { 'N' }).iter().collect();
+        if let Some([ldb, ldd]) = self.leading {
+            let dense = if self.transposed[1] { n } else { k };
+            for (name, value, dense) in [(" ldb=", ldb, dense), (" ldd=", ldd, m)] {
+                if value != u64::from(dense) {
+                    text += name;
+                    text += &value.to_string();
+                }
+            }
+        }
+        text
     }
 
     /// Why a declaration cannot express it.

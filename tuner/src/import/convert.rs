@@ -260,6 +260,7 @@ fn prior(foreign: &Foreign, entry: &Entry, key: &Key, weight: String) -> Prior {
         out: key.out.name().to_owned(),
         bias: operation.bias,
         preshuffled: operation.preshuffled,
+        variant: operation.variant.clone(),
         library: library.to_owned(),
         kernel: kernel.to_owned(),
         tile: tile.unwrap_or_default(),

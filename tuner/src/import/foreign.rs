@@ -85,6 +85,8 @@ pub struct Operation {
     pub bias: bool,
     /// Whether the weight is stored shuffled.
     pub preshuffled: bool,
+    /// What else the source's own key holds: transpositions, and leading dimensions that are not the dense ones.
+    pub variant: String,
 }
 
 /// An element type as another system names it.

@@ -149,6 +149,8 @@ fn push<'a>(foreign: &mut Foreign, line: u32, field: impl Fn(&str) -> &'a str) {
         scales,
         bias: matches!(field("bias_vector"), "1" | "true"),
         preshuffled: false,
+        // Its key has no leading dimensions.
+        variant: Call { leading: None, ..call }.variant(),
     });
     let batch = number("batch_count").unwrap_or(1);
     let solution = field("solution_index").parse::<i64>().ok().filter(|index| *index >= 0);

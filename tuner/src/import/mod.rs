@@ -80,7 +80,8 @@ impl Source {
         if first.starts_with("Git Version") || first.contains("hipblaslt-bench") || hipblaslt::is_row(first) {
             return Some(Source::HipBlasLt);
         }
-        aiter::is_header(first).then_some(Source::Aiter)
+        // Prior evidence has these columns too, and is no table.
+        (!first.starts_with("source,file,line,") && aiter::is_header(first)).then_some(Source::Aiter)
     }
 }
 

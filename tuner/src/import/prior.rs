@@ -37,6 +37,8 @@ pub struct Prior {
     pub bias: bool,
     /// Whether the weight was stored shuffled.
     pub preshuffled: bool,
+    /// What else the source's key held: transpositions, leading dimensions.
+    pub variant: String,
     /// The kernel's library.
     pub library: String,
     /// The kernel's name, or its parameters.

@@ -99,7 +99,17 @@ fn operation(arch: &str, types: &str) -> Option<Operation> {
         _ => return None,
     };
     let scales = if scales == Scales::Block128 { scales } else { usual };
-    Some(Operation { arch: arch.to_owned(), units: None, a, b, out: bf16, scales, bias: false, preshuffled })
+    Some(Operation {
+        arch: arch.to_owned(),
+        units: None,
+        a,
+        b,
+        out: bf16,
+        scales,
+        bias: false,
+        preshuffled,
+        variant: String::new(),
+    })
 }
 
 fn operation_unknown(arch: &str, types: &str) -> Operation {
@@ -113,5 +123,6 @@ fn operation_unknown(arch: &str, types: &str) -> Operation {
         scales: Scales::Usual,
         bias: false,
         preshuffled: false,
+        variant: String::new(),
     }
 }

@@ -109,6 +109,7 @@ fn row(signature: &str, parameters: &str, arch: &str) -> Result<Row, (&'static s
         (true, true) => Scales::Channel,
         (true, false) => Scales::Tensor,
     };
+    let call = Call { transposed, sizes, leading };
     // A is the weight. One type stands for all of them.
     let element = |index: usize| types.get(index).unwrap_or(&types[0]).clone();
     let out = match types.len() {
@@ -125,8 +126,9 @@ fn row(signature: &str, parameters: &str, arch: &str) -> Result<Row, (&'static s
         scales,
         bias,
         preshuffled: false,
+        variant: call.variant(),
     };
-    Ok((operation, batch, Call { transposed, sizes, leading }))
+    Ok((operation, batch, call))
 }
 
 fn transposes_of(text: &str) -> Option<[bool; 2]> {

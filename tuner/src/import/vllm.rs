@@ -53,6 +53,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
         scales,
         bias: false,
         preshuffled: false,
+        variant: String::new(),
     });
     let obstacle = match (size("E"), size("K")) {
         (Some(_), _) => Some("a grouped GEMM of a mixture of experts"),

@@ -110,6 +110,7 @@ fn operation(gemm: &Gemm) -> Operation {
         scales: Scales::Usual,
         bias: gemm.bias,
         preshuffled: false,
+        variant: String::new(),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Problem: a table that is wrong in one row is not refused by the library that reads it. The row runs a default kernel, or a
 //! placeholder time of 0 beats every measured one when tables are merged, and nothing is said. Method: rows of every
-//! source in one form ([`crate::import`]), rules over rows ([`rows`]), over keys and neighbours across all files of a family,
-//! which the libraries merge ([`tables`]), and over a declaration that the tables should serve ([`coverage`]).
+//! source in one form ([`crate::import`]), rules over rows (`rows`), over keys and neighbours across all files of a family,
+//! which the libraries merge (`tables`), and over a declaration that the tables should serve ([`coverage`]).
 //!
 //! Invariant: findings are a function of the files' content and order; files are only read.
 

@@ -30,9 +30,12 @@ pub(super) fn check(files: &[Foreign], findings: &mut Vec<Finding>) {
     }
 }
 
+/// What operations are numbered by: source, family, file where there is none, and the operation itself.
+type Table<'f> = (Source, Option<Family>, Option<usize>, &'f Operation);
+
 /// Tuned rows, with operations numbered across files. Tables of one family are merged; others stand alone.
 fn rows(files: &[Foreign]) -> Vec<Row> {
-    let mut numbers: HashMap<(Source, Option<Family>, Option<usize>, &Operation), u32> = HashMap::new();
+    let mut numbers: HashMap<Table<'_>, u32> = HashMap::new();
     let mut rows = Vec::with_capacity(files.iter().map(|file| file.entries.len()).sum());
     for (index, foreign) in files.iter().enumerate() {
         let alone = foreign.family.is_none().then_some(index);

@@ -180,7 +180,17 @@ fn operation(
         said => said,
     };
     let preshuffled = flag(SHUFFLE, "bpreshuffle")? || family.is_some_and(Family::is_preshuffled);
-    Ok(Operation { arch, units, a, b, out, scales, bias: flag(BIAS, "bias")?, preshuffled })
+    Ok(Operation {
+        arch,
+        units,
+        a,
+        b,
+        out,
+        scales,
+        bias: flag(BIAS, "bias")?,
+        preshuffled,
+        variant: String::new(),
+    })
 }
 
 fn entry(foreign: &mut Foreign, header: &Header, record: &csv::StringRecord, line: u32, operation: u32) {
