@@ -3,10 +3,13 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod compare;
 pub mod diag;
 pub mod files;
 pub mod gate;
+pub mod import;
 pub mod journal;
+pub mod lint;
 pub mod operands;
 pub mod race;
 pub mod replay;

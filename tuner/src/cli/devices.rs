@@ -47,7 +47,7 @@ impl DevicesArgs {
         let families: Vec<&str> = cpu.families().iter().map(|family| family.name).collect();
         println!("       families  {}", families.join(" "));
         println!("hip    not part of this build: the backend for AMD GPUs does not exist yet");
-        println!("cuda   not part of this build: the backend for NVIDIA GPUs does not exist yet");
+        println!("cuda   kernels and host exist (feature cuda of tilewright-kernels); the tuner does not use them yet");
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,11 +1,14 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod bench;
+mod compare;
 mod compile;
 mod devices;
 #[cfg(feature = "emulator")]
 mod emulate;
 mod explain;
+mod import;
+mod lint;
 mod manual;
 mod replay;
 mod shapes;
@@ -31,10 +34,13 @@ pub struct Cli {
 enum Command {
     Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
+    Compare(compare::CompareArgs),
     /// Compiles tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
+    Import(import::ImportArgs),
+    Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
     Devices(devices::DevicesArgs),
@@ -55,9 +61,12 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]
             Command::Emulate(args) => args.run(),
+            Command::Import(args) => args.run(),
+            Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),

@@ -97,7 +97,7 @@ impl CheckArgs {
 }
 
 /// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> anyhow::Result<()> {
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),

@@ -57,6 +57,8 @@ use tilewright_kernels::{Format, OutType};
 
 use crate::diag::{BadInput, Fault};
 pub use listing::{listing, weight_bytes};
+pub use names::sanitised as name_of;
+pub use points::MOST_POINTS as POINTS_MAX;
 pub use write::Notes;
 
 /// Largest N, K, M and count: 2^31.

@@ -22,7 +22,7 @@ pub(super) fn fault(name: &str) -> Option<&'static str> {
 pub(super) const HELP: &str = "names become file names and generated code: 1 to 64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit";
 
 /// The nearest allowed name, or empty where nothing of it is allowed.
-pub(super) fn sanitised(name: &str) -> String {
+pub fn sanitised(name: &str) -> String {
     let replace = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
     let name: String = name.to_ascii_lowercase().chars().map(replace).collect();
     name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).chars().take(LONGEST).collect()

@@ -19,7 +19,7 @@ use super::document::{Faults, Section, Setting, integer, wrong_type};
 use super::{DIMENSION_MAX, MPoint};
 
 /// Most M points of one GEMM.
-pub(super) const MOST_POINTS: usize = 4096;
+pub const MOST_POINTS: usize = 4096;
 
 const DIMENSION: std::ops::Range<u64> = 1..DIMENSION_MAX as u64 + 1;
 

@@ -1,0 +1,102 @@
+//! A comparison as text for people, and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Change, Comparison, Pair};
+use crate::units::time;
+
+/// Text: rows that changed, or all of them, then the sums.
+pub fn text(comparison: &Comparison, all: bool) -> String {
+    let Comparison { pairs, only, total_ns, drift, devices } = comparison;
+    let mut text = String::new();
+    if let Some([first, second]) = devices {
+        let _ = writeln!(text, "devices differ\n  first   {first}\n  second  {second}");
+    }
+    let shown: Vec<&Pair> = pairs
+        .iter()
+        .filter(|pair| {
+            all || pair.change != Change::WithinNoise || pair.kernels.is_some() || pair.plans.is_some()
+        })
+        .collect();
+    let width = shown.iter().map(|pair| pair.weight.len()).max().unwrap_or(0).max(6);
+    if !shown.is_empty() {
+        let _ = writeln!(
+            text,
+            "{:width$} {:>7} {:>9} {:>9} {:>7}  change",
+            "weight", "M", "first", "second", "ratio"
+        );
+    }
+    for pair in shown {
+        let Pair { weight, m, change, time_ns: [first, second], ratio, kernels, plans, .. } = pair;
+        let (first, second) = (time(*first), time(*second));
+        let _ =
+            writeln!(text, "{weight:width$} {m:>7} {first:>9} {second:>9} {ratio:>7.3}  {}", change.name());
+        for [before, after] in [plans, kernels].into_iter().flatten() {
+            let _ = writeln!(text, "{:width$}   {before} -> {after}", "");
+        }
+    }
+    for (rows, which) in only.iter().zip(["first", "second"]) {
+        if !rows.is_empty() {
+            let _ = writeln!(text, "only in the {which}: {}", rows.join(", "));
+        }
+    }
+    let [slower, faster, same] = counts(comparison);
+    let _ = writeln!(text, "{slower} rows slower, {faster} faster, {same} within noise");
+    if pairs.is_empty() {
+        return text;
+    }
+    let [first, second] = *total_ns;
+    let _ = writeln!(
+        text,
+        "forward pass over common rows: {} before, {} after ({:+.1} %)",
+        time(first),
+        time(second),
+        (second / first - 1.0) * 100.0
+    );
+    if let Some(drift) = drift {
+        let _ = writeln!(
+            text,
+            "the default kernels took {:+.1} % (median): a change of this size is the machine's, not the table's",
+            (drift - 1.0) * 100.0
+        );
+    }
+    text
+}
+
+/// Rows that are slower, faster and within noise.
+pub fn counts(comparison: &Comparison) -> [usize; 3] {
+    [Change::Slower, Change::Faster, Change::WithinNoise]
+        .map(|change| comparison.pairs.iter().filter(|pair| pair.change == change).count())
+}
+
+/// JSON: everything.
+pub fn json(comparison: &Comparison) -> Value {
+    let [slower, faster, same] = counts(comparison);
+    let pairs: Vec<Value> = comparison
+        .pairs
+        .iter()
+        .map(|pair| {
+            json!({
+                "weight": pair.weight,
+                "m": pair.m,
+                "change": pair.change.name(),
+                "time_ns": pair.time_ns,
+                "ratio": pair.ratio,
+                "cost_ns": pair.cost_ns,
+                "kernels": pair.kernels,
+                "plans": pair.plans,
+            })
+        })
+        .collect();
+    json!({
+        "pairs": pairs,
+        "only_first": comparison.only[0],
+        "only_second": comparison.only[1],
+        "total_ns": comparison.total_ns,
+        "drift": comparison.drift,
+        "devices": comparison.devices,
+        "counts": { "slower": slower, "faster": faster, "within_noise": same },
+    })
+}
