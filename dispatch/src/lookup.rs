@@ -14,6 +14,7 @@ use tilewright_kernels::{Config, Layout, Problem, family, is_launchable};
 use crate::bind::{Bound, Table};
 use crate::key::Key;
 use crate::nearest::{OCTAVE, OTHER_TAIL, RADIUS, log2};
+use crate::proven::Hit;
 use crate::table::{Kernel, Segment};
 
 /// What a caller wants to run.
@@ -197,10 +198,24 @@ impl<'a> Table<'a> {
     /// If the problem is not legal, or nothing reads its format in its layout on this device.
     #[inline(always)]
     pub fn lookup(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
-        match self.proven(request) {
-            Some(choice) => Ok(choice),
-            None => self.unproven(request),
+        // By number, because a branch on what is random costs more than the whole lookup.
+        const PROVENANCES: [Provenance; 3] = [
+            Provenance::Exact,
+            Provenance::Interval { extrapolated: false },
+            Provenance::Interval { extrapolated: true },
+        ];
+        if let Some(hit) = self.proven(request)
+            && let Some(config) = self.configs.get(hit.config as usize)
+        {
+            debug_assert!(self.admits(config, request), "{} at {}", config, request.problem);
+            return Ok(Choice {
+                config: Chosen::Bound(config),
+                provenance: PROVENANCES[hit.distance.min(2)],
+                row: Some(RowRef(hit.segment)),
+                rank: hit.rank,
+            });
         }
+        self.unproven(request)
     }
 
     /// What to run after `failed` did not launch: the row's next runner-up, else the analytic rule's or the default's
@@ -228,27 +243,13 @@ impl<'a> Table<'a> {
         Some(Row { weight, m: segment.m, kernel: self.data.kernels.get(segment.kernel as usize).copied() })
     }
 
-    /// Rungs 1 and 2, where nothing is left to ask. Inlined by force: an answer that is returned through memory is
-    /// copied in wider pieces than it was written in, and the processor waits for that.
+    /// Rungs 1 and 2, where nothing is left to ask. Inlined by force, and an answer is made where it is returned from: one
+    /// that is copied once more is read in wider pieces than it was written in, and the processor waits for that.
     #[inline(always)]
-    fn proven(&self, request: &Request) -> Option<Choice<'_>> {
-        // By number, because a branch on what is random costs more than the whole lookup.
-        const PROVENANCES: [Provenance; 3] = [
-            Provenance::Exact,
-            Provenance::Interval { extrapolated: false },
-            Provenance::Interval { extrapolated: true },
-        ];
+    fn proven(&self, request: &Request) -> Option<Hit> {
         let code = Key::of(&request.problem, request.layout).encode();
         let position = self.data.index.find(code)?;
-        let hit = self.proven.find(position, code, request.problem.m, request.deterministic)?;
-        let config = self.configs.get(hit.config as usize)?;
-        debug_assert!(self.admits(config, request), "{} at {}", config, request.problem);
-        Some(Choice {
-            config: Chosen::Bound(config),
-            provenance: *PROVENANCES.get(hit.distance)?,
-            row: Some(RowRef(hit.segment)),
-            rank: hit.rank,
-        })
+        self.proven.find(position, code, request.problem.m, request.deterministic)
     }
 
     /// Rungs 1 and 2, asking.

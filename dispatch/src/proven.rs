@@ -70,7 +70,7 @@ impl Segment {
 
     /// A segment whose kernel is launchable throughout.
     pub(crate) fn proven(m: u32, config: u16, rank: u8, deterministic: bool) -> Self {
-        Segment { m, config, rank, proof: LAUNCHABLE | DETERMINISTIC * u8::from(deterministic) }
+        Segment { m, config, rank, proof: LAUNCHABLE | (DETERMINISTIC * u8::from(deterministic)) }
     }
 }
 
@@ -125,7 +125,7 @@ impl Proven {
             octave as usize + window.iter().map(|last| usize::from(m > *last)).sum::<usize>()
         };
         let segment = self.segments.get(at + within)?;
-        let need = LAUNCHABLE | DETERMINISTIC * u8::from(deterministic);
+        let need = LAUNCHABLE | (DETERMINISTIC * u8::from(deterministic));
         if segment.proof & need != need {
             return None;
         }

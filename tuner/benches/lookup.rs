@@ -64,7 +64,9 @@ fn main() {
         type Form<'f> = Box<dyn Fn(&Request) + 'f>;
         fn form<'f, T>(find: impl Fn(&Request) -> T + 'f) -> Form<'f> {
             Box::new(move |request| {
-                black_box(find(request));
+                let found = find(request);
+                // By reference: it is looked at where it is, as a caller does.
+                black_box(&found);
             })
         }
         let device = device();
