@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Device, Layout};
+use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Device, Layout, is_launchable};
 
 use crate::counters::Counters;
 use crate::key::Code;
 use crate::nearest::log2;
-use crate::table::{NO_KERNEL, SCHEMA, TableData, WeightPlan};
+use crate::proven::{Proven, Segment, runs_throughout};
+use crate::table::{Group, NO_KERNEL, SCHEMA, TableData, WeightPlan};
 
 /// A table bound to a device, ready for lookups from any number of threads.
 #[derive(Debug)]
@@ -16,18 +17,23 @@ pub struct Table<'a> {
     pub(crate) data: TableData<'a>,
     pub(crate) device: Device,
     pub(crate) kernels: Vec<Bound>,
+    /// The kernels that resolved.
+    pub(crate) configs: Vec<Config>,
     pub(crate) groups: Vec<BoundGroup>,
     /// `from` of every segment, dense, because a lookup searches them.
     pub(crate) starts: Vec<u32>,
+    pub(crate) proven: Proven,
     pub(crate) counters: Counters,
+    #[cfg(feature = "std")]
+    pub(crate) misses: Option<crate::misses::Misses>,
     faults: Vec<BindFault>,
 }
 
 /// A kernel of the table as this build knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
-    /// `None` if the text does not name a kernel of this build and backend.
-    pub(crate) config: Option<Config>,
+    /// Position in [`Table::configs`]; `None` if the text does not name a kernel of this build and backend.
+    pub(crate) config: Option<u16>,
     /// What the config reads; meaningless without one.
     pub(crate) layout: Layout,
 }
@@ -64,14 +70,25 @@ impl<'a> Table<'a> {
                 ..data
             };
         }
+        let mut configs: Vec<Config> = Vec::new();
         let kernels = data.kernels.iter().enumerate().map(|(position, kernel)| {
-            let config = resolve(kernel.text, kernel.id, device.backend).map_err(|why| {
-                faults.push(BindFault::Kernel { position, why });
-            });
-            let layout = config.as_ref().map_or(Layout::RowMajor, Config::layout);
-            Bound { config: config.ok(), layout }
+            match resolve(kernel.text, kernel.id, device.backend) {
+                Ok(config) => {
+                    configs.push(config);
+                    Bound { config: u16::try_from(configs.len() - 1).ok(), layout: config.layout() }
+                }
+                Err(why) => {
+                    faults.push(BindFault::Kernel { position, why });
+                    Bound { config: None, layout: Layout::RowMajor }
+                }
+            }
         });
-        let kernels = kernels.collect();
+        let kernels: Vec<Bound> = kernels.collect();
+        let prover = Prover { data: &data, device, kernels: &kernels, configs: &configs };
+        let mut proven = Proven::default();
+        for group in data.groups {
+            proven.push(group.key.encode(), group.measured, group.first, &prover.segments(group));
+        }
         let groups = data.groups.iter().map(|group| BoundGroup {
             code: group.key.encode(),
             log_n: log2(group.key.n),
@@ -85,7 +102,11 @@ impl<'a> Table<'a> {
             data,
             device: *device,
             kernels,
+            configs,
+            proven,
             counters: Counters::default(),
+            #[cfg(feature = "std")]
+            misses: None,
             faults,
         }
     }
@@ -110,9 +131,55 @@ impl<'a> Table<'a> {
         &self.counters
     }
 
+    /// Lets [`Table::choose`] record requests that no measurement answers, up to about `capacity` different ones.
+    #[cfg(feature = "std")]
+    pub fn record_misses(&mut self, capacity: usize) {
+        self.misses = Some(crate::misses::Misses::new(capacity));
+    }
+
+    /// What was recorded, if [`Table::record_misses`] was called.
+    #[cfg(feature = "std")]
+    pub fn misses(&self) -> Option<&crate::misses::Misses> {
+        self.misses.as_ref()
+    }
+
     /// The plan of a weight.
     pub fn weight(&self, name: &str) -> Option<&WeightPlan<'a>> {
         self.data.weights.iter().find(|weight| weight.name == name)
+    }
+}
+
+/// What may be said of a table's segments on a device.
+struct Prover<'d> {
+    data: &'d TableData<'d>,
+    device: &'d Device,
+    kernels: &'d [Bound],
+    configs: &'d [Config],
+}
+
+impl Prover<'_> {
+    /// The last M and the answer of each segment of a group.
+    fn segments(&self, group: &Group) -> Vec<(u32, Segment)> {
+        let segments = &self.data.segments[group.first as usize..(group.first + group.len) as usize];
+        let lasts = segments[1..].iter().map(|next| next.from - 1).chain([u32::MAX]);
+        let answers = segments.iter().zip(lasts);
+        answers.map(|(segment, last)| (last, self.answer(group, segment, last))).collect()
+    }
+
+    /// The first kernel of the row that reads the layout, if it runs the whole segment.
+    fn answer(&self, group: &Group, segment: &crate::table::Segment, last: u32) -> Segment {
+        let row = [segment.kernel, segment.runner_ups[0], segment.runner_ups[1]];
+        let known = row.into_iter().zip(0..).find_map(|(kernel, rank)| {
+            let bound = self.kernels.get(kernel as usize)?;
+            (bound.layout == group.key.layout).then_some((bound.config?, rank))
+        });
+        let Some((position, rank)) = known else { return Segment::UNPROVEN };
+        let config = &self.configs[position as usize];
+        let runs = |m| is_launchable(config, &group.key.problem(m), self.device).is_ok();
+        if !runs_throughout(segment.from, last, runs) {
+            return Segment::UNPROVEN;
+        }
+        Segment::proven(segment.m, position, rank, (config.family().deterministic)(config))
     }
 }
 

@@ -9,15 +9,16 @@
 //! 4. analytic: the table's kernel with the least estimated time;
 //! 5. default: the family's fallback, launchable for every M.
 //!
-//! Every rung asks [`tilewright_kernels::is_launchable`] about the real problem. The feature `cpu` (default) adds the
-//! executor, which quantises, lays out and runs weights on the CPU.
+//! Every answer is one that [`tilewright_kernels::is_launchable`] allows for the real problem. The feature `cpu` (default)
+//! adds the executor, which quantises, lays out and runs weights on the CPU; `std`, which it implies, the recorder of
+//! misses.
 //!
 //! Invariants:
 //! * this crate knows no tuner and reads no clock;
 //! * the core is `no_std`; binding allocates, a lookup does not;
 //! * a lookup is a pure function of table, device and request: counting is separate ([`Table::choose`]);
 //! * no table, however damaged, makes a lookup panic: what does not resolve is a [`BindFault`] and is passed over.
-#![cfg_attr(not(feature = "cpu"), no_std)]
+#![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
 
@@ -27,13 +28,18 @@ pub mod counters;
 pub mod exec;
 pub mod key;
 pub mod lookup;
+#[cfg(feature = "std")]
+pub mod misses;
 mod nearest;
+mod proven;
 pub mod table;
 
 pub use bind::{BindFault, KernelFault, Table};
 pub use counters::{Counters, Counts};
 pub use key::Key;
-pub use lookup::{Choice, NoKernel, Provenance, Request, Row, RowRef};
+pub use lookup::{Choice, Chosen, NoKernel, Provenance, Request, Row, RowRef};
+#[cfg(feature = "std")]
+pub use misses::{Miss, Misses};
 pub use table::TableData;
 /// The vocabulary and the kernels, so that an engine names this crate alone.
 pub use tilewright_kernels as kernels;

@@ -2,15 +2,19 @@
 //!
 //! The first two rungs are one perfect-hash probe and a binary search over a handful of segment starts. The others
 //! are for problems the table was not tuned for, and walk its groups or kernels. No rung allocates, and each returns
-//! a config only after [`is_launchable`] said yes to the real problem.
+//! a config only if [`is_launchable`] says yes to the real problem: it is asked then, or, for segments where binding found
+//! that nothing but M is left to ask about and that no M changes the answer, before (module `proven`). With debug
+//! assertions it is asked again even there.
 
 use core::fmt;
+use core::ops::Deref;
 
 use tilewright_kernels::{Config, Layout, Problem, family, is_launchable};
 
 use crate::bind::{Bound, Table};
 use crate::key::Key;
 use crate::nearest::{OCTAVE, OTHER_TAIL, RADIUS, log2};
+use crate::proven::Hit;
 use crate::table::{Kernel, Segment};
 
 /// What a caller wants to run.
@@ -33,15 +37,60 @@ impl Request {
 
 /// An answer: a launchable config, and how it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
+pub struct Choice<'t> {
     /// What to run.
-    pub config: Config,
+    pub config: Chosen<'t>,
     /// Which rung answered.
     pub provenance: Provenance,
     /// The row behind it, on the first three rungs.
     pub row: Option<RowRef>,
     /// 0 for the row's kernel, 1 or 2 for its runner-up (the kernel was unknown or not launchable); 0 without a row.
     pub rank: u8,
+}
+
+/// A config, by reference where the table has it: it is larger than a cache line. Equal if the configs are.
+#[derive(Clone, Copy)]
+pub enum Chosen<'t> {
+    /// A kernel of the table.
+    Bound(&'t Config),
+    /// A family's fallback, made for the request.
+    Made(Config),
+}
+
+impl Deref for Chosen<'_> {
+    type Target = Config;
+
+    #[inline]
+    fn deref(&self) -> &Config {
+        match self {
+            Chosen::Bound(config) => config,
+            Chosen::Made(config) => config,
+        }
+    }
+}
+
+impl PartialEq for Chosen<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Config> for Chosen<'_> {
+    fn eq(&self, other: &Config) -> bool {
+        **self == *other
+    }
+}
+
+impl fmt::Display for Chosen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl fmt::Debug for Chosen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 /// How an answer is known.
@@ -63,6 +112,13 @@ pub enum Provenance {
     Analytic,
     /// A family's fallback.
     Default,
+}
+
+impl Provenance {
+    /// Whether this key was measured, at this M or on both sides of it.
+    pub const fn is_measured(self) -> bool {
+        matches!(self, Provenance::Exact | Provenance::Interval { extrapolated: false })
+    }
 }
 
 impl fmt::Display for Provenance {
@@ -118,10 +174,18 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// As [`Table::lookup`].
-    pub fn choose(&self, request: &Request) -> Result<Choice, NoKernel> {
+    pub fn choose(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
         let answer = self.lookup(request);
         match &answer {
-            Ok(choice) => self.counters.answered(choice.provenance),
+            Ok(choice) => {
+                self.counters.answered(choice.provenance);
+                #[cfg(feature = "std")]
+                if !choice.provenance.is_measured()
+                    && let Some(misses) = &self.misses
+                {
+                    misses.note(request);
+                }
+            }
             Err(_) => self.counters.unanswered(),
         }
         answer
@@ -132,25 +196,44 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// If the problem is not legal, or nothing reads its format in its layout on this device.
-    #[inline]
-    pub fn lookup(&self, request: &Request) -> Result<Choice, NoKernel> {
-        match self.measured(request) {
-            Some(choice) => Ok(choice),
-            None => self.unmeasured(request),
+    #[inline(always)]
+    pub fn lookup(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
+        // By number, because a branch on what is random costs more than the whole lookup.
+        const PROVENANCES: [Provenance; 3] = [
+            Provenance::Exact,
+            Provenance::Interval { extrapolated: false },
+            Provenance::Interval { extrapolated: true },
+        ];
+        if let Some(hit) = self.proven(request)
+            && let Some(config) = self.configs.get(hit.config as usize)
+        {
+            debug_assert!(self.admits(config, request), "{} at {}", config, request.problem);
+            return Ok(Choice {
+                config: Chosen::Bound(config),
+                provenance: PROVENANCES[hit.distance.min(2)],
+                row: Some(RowRef(hit.segment)),
+                rank: hit.rank,
+            });
         }
+        self.unproven(request)
     }
 
     /// What to run after `failed` did not launch: the row's next runner-up, else the analytic rule's or the default's
     /// choice, if it is another config.
-    pub fn runner_up(&self, request: &Request, failed: &Choice) -> Option<Choice> {
+    pub fn runner_up<'t>(&'t self, request: &Request, failed: &Choice<'_>) -> Option<Choice<'t>> {
         let of_row = failed.row.and_then(|row| {
             let segment = self.data.segments.get(row.0 as usize)?;
             let (config, rank) = self.take(segment, request, failed.rank + 1)?;
-            Some(Choice { config: *config, rank, ..*failed })
+            Some(Choice {
+                config: Chosen::Bound(config),
+                provenance: failed.provenance,
+                row: failed.row,
+                rank,
+            })
         });
         of_row
             .or_else(|| self.analytic(request, Some(&failed.config)))
-            .or_else(|| self.default_choice(request).filter(|choice| choice.config != failed.config))
+            .or_else(|| self.default_choice(request).filter(|choice| *choice.config != *failed.config))
     }
 
     /// The row behind a choice.
@@ -160,9 +243,17 @@ impl<'a> Table<'a> {
         Some(Row { weight, m: segment.m, kernel: self.data.kernels.get(segment.kernel as usize).copied() })
     }
 
-    /// Rungs 1 and 2.
-    #[inline]
-    fn measured(&self, request: &Request) -> Option<Choice> {
+    /// Rungs 1 and 2, where nothing is left to ask. Inlined by force, and an answer is made where it is returned from: one
+    /// that is copied once more is read in wider pieces than it was written in, and the processor waits for that.
+    #[inline(always)]
+    fn proven(&self, request: &Request) -> Option<Hit> {
+        let code = Key::of(&request.problem, request.layout).encode();
+        let position = self.data.index.find(code)?;
+        self.proven.find(position, code, request.problem.m, request.deterministic)
+    }
+
+    /// Rungs 1 and 2, asking.
+    fn measured(&self, request: &Request) -> Option<Choice<'_>> {
         let code = Key::of(&request.problem, request.layout).encode();
         let position = self.data.index.find(code)? as usize;
         let group = self.groups.get(position).filter(|group| group.code == code)?;
@@ -176,12 +267,15 @@ impl<'a> Table<'a> {
             let [least, most] = self.data.groups[position].measured;
             Provenance::Interval { extrapolated: m < least || m > most }
         };
-        Some(Choice { config: *config, provenance, row: Some(RowRef(at)), rank })
+        Some(Choice { config: Chosen::Bound(config), provenance, row: Some(RowRef(at)), rank })
     }
 
-    /// Rungs 3 to 5.
+    /// All rungs, asking on each.
     #[cold]
-    fn unmeasured(&self, request: &Request) -> Result<Choice, NoKernel> {
+    fn unproven(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
+        if let Some(choice) = self.measured(request) {
+            return Ok(choice);
+        }
         if let Some(fault) = request.problem.fault() {
             return Err(NoKernel::Illegal(fault));
         }
@@ -192,7 +286,6 @@ impl<'a> Table<'a> {
     }
 
     /// The segment of a group that holds `m`: the last that starts at or before it.
-    #[inline]
     fn segment(&self, first: u32, len: u32, m: u32) -> u32 {
         let starts = &self.starts[first as usize..(first + len) as usize];
         // Halving without branches on the comparison: which half is a coin flip to a branch predictor.
@@ -207,12 +300,12 @@ impl<'a> Table<'a> {
 
     /// The first usable kernel of a segment, from `rank` on. By reference: a config is larger than a cache line, and is
     /// copied once, into the answer.
-    #[inline]
     fn take(&self, segment: &Segment, request: &Request, rank: u8) -> Option<(&Config, u8)> {
         let kernels = [segment.kernel, segment.runner_ups[0], segment.runner_ups[1]];
         for rank in rank..3 {
             if let Some(Bound { config: Some(config), layout }) =
                 self.kernels.get(kernels[rank as usize] as usize)
+                && let Some(config) = self.configs.get(*config as usize)
                 && *layout == request.layout
                 && self.admits(config, request)
             {
@@ -223,17 +316,16 @@ impl<'a> Table<'a> {
     }
 
     /// Whether a config that reads the request's layout may run it.
-    #[inline]
     fn admits(&self, config: &Config, request: &Request) -> bool {
         is_launchable(config, &request.problem, &self.device).is_ok()
             && (!request.deterministic || (config.family().deterministic)(config))
     }
 
     /// Rung 3: the measured point with the least log distance, among groups of the same formats and layout.
-    fn nearest(&self, request: &Request) -> Option<Choice> {
+    fn nearest(&self, request: &Request) -> Option<Choice<'_>> {
         let Request { problem, layout, .. } = request;
         let (log_n, log_k, log_m) = (log2(problem.n), log2(problem.k), log2(problem.m));
-        let mut best: Option<(u32, Choice)> = None;
+        let mut best: Option<(u32, Choice<'_>)> = None;
         for (group, bound) in self.data.groups.iter().zip(&self.groups) {
             let key = &group.key;
             if (key.a, key.b, key.scaling, key.layout) != (problem.a, problem.b, problem.scaling, *layout) {
@@ -253,29 +345,32 @@ impl<'a> Table<'a> {
             }
             if let Some((config, rank)) = self.take(segment, request, 0) {
                 let provenance = Provenance::Nearest { distance: distance as f32 / OCTAVE as f32 };
-                best = Some((distance, Choice { config: *config, provenance, row: Some(RowRef(at)), rank }));
+                best = Some((
+                    distance,
+                    Choice { config: Chosen::Bound(config), provenance, row: Some(RowRef(at)), rank },
+                ));
             }
         }
         best.map(|(_, choice)| choice)
     }
 
     /// Rung 4: the table's kernel with the least estimate, the first in canonical order where several have it.
-    fn analytic(&self, request: &Request, not: Option<&Config>) -> Option<Choice> {
+    fn analytic(&self, request: &Request, not: Option<&Config>) -> Option<Choice<'_>> {
         let candidates = self.kernels.iter().filter(|bound| bound.layout == request.layout);
         let usable = candidates
-            .filter_map(|bound| bound.config.as_ref())
+            .filter_map(|bound| self.configs.get(bound.config? as usize))
             .filter(|config| Some(*config) != not && self.admits(config, request));
         let estimated =
             usable.map(|config| ((config.family().prior)(config, &request.problem, &self.device), config));
         let (_, config) = estimated.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-        Some(Choice { config: *config, provenance: Provenance::Analytic, row: None, rank: 0 })
+        Some(Choice { config: Chosen::Bound(config), provenance: Provenance::Analytic, row: None, rank: 0 })
     }
 
     /// Rung 5.
-    fn default_choice(&self, request: &Request) -> Option<Choice> {
+    fn default_choice(&self, request: &Request) -> Option<Choice<'_>> {
         let config = family::fallback(&request.problem, request.layout, &self.device)?;
         self.admits(&config, request).then_some(Choice {
-            config,
+            config: Chosen::Made(config),
             provenance: Provenance::Default,
             row: None,
             rank: 0,

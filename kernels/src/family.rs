@@ -31,7 +31,8 @@ pub struct Family {
     /// Parameters, sorted by name, at most [`MAX_PARAMS`].
     pub params: &'static [Param],
     /// The family's own part of [`is_launchable`]. Called with a config of this family, a problem whose weight format
-    /// is in `formats` and which has no [`Problem::fault`], and a device of this backend.
+    /// is in `formats` and which has no [`Problem::fault`], and a device of this backend. Whatever else is given, the M
+    /// at which a config is launchable are one interval: dispatch asks about its ends and not about every M in it.
     pub launchable: fn(&Config, &Problem, &Device) -> Result<(), Reject>,
     /// A config for a weight stored in `layout` that is launchable for every M, or `None` if this family cannot
     /// promise that. Dispatch's last rung and the tuner's baseline.

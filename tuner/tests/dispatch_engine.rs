@@ -27,7 +27,14 @@ fn values(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Runs a weight and checks all of the output.
-fn checked(engine: &Engine, weight: &Weight, source: &[f32], m: u32, bias: bool, out: OutType) -> Choice {
+fn checked<'e>(
+    engine: &'e Engine,
+    weight: &Weight,
+    source: &[f32],
+    m: u32,
+    bias: bool,
+    out: OutType,
+) -> Choice<'e> {
     let key = *weight.key();
     let epilogue = if bias { Epilogue::Bias } else { Epilogue::None };
     let problem = Problem { out, epilogue, ..key.problem(m) };
@@ -174,9 +181,9 @@ fn a_failed_launch_falls_to_the_runner_up_once_and_is_counted() {
         engine.run(&weight, Activation::F32(&activation), 64, None, Output::F32(&mut output), &mut workspace)
     };
     let first = run(needs(&roomy)).unwrap();
-    assert_eq!((first.config, first.rank), (roomy, 0));
+    assert_eq!((*first.config, first.rank), (roomy, 0));
     let second = run(needs(&plain)).unwrap();
-    assert_eq!((second.config, second.rank), (plain, 1));
+    assert_eq!((*second.config, second.rank), (plain, 1));
     assert_eq!(engine.table().counters().read().launch_failures, 1);
     assert!(matches!(run(0), Err(RunError::Launch(_))));
     assert_eq!(engine.table().counters().read().launch_failures, 3);
@@ -219,7 +226,7 @@ fn threads_share_an_engine_and_get_the_same_answer() {
     let weight = engine.load("attn.o", &source).unwrap();
     let bytes = engine.workspace_bytes(&weight, 16).unwrap();
     let activation = values(16 * 576, 2);
-    let results: Vec<(Choice, Vec<f32>)> = std::thread::scope(|scope| {
+    let results: Vec<(Choice<'_>, Vec<f32>)> = std::thread::scope(|scope| {
         let run = || {
             let (mut output, mut workspace) = (vec![0.0; 16 * 576], vec![0; bytes]);
             let choice = engine

@@ -272,7 +272,7 @@ fn a_failed_launch_has_a_runner_up_until_nothing_is_left() {
     let empty = Table::bind(&TableData::EMPTY, &device());
     let request = Request::new(Problem::new(64, 64, 64, Format::MxFp6E2m3), Layout::Panel16);
     let only = empty.lookup(&request).unwrap();
-    assert_eq!(empty.runner_up(&request, &only), None::<Choice>);
+    assert_eq!(empty.runner_up(&request, &only), None::<Choice<'_>>);
 }
 
 #[test]

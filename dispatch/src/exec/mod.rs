@@ -68,6 +68,11 @@ impl Engine {
         &self.table
     }
 
+    /// Records requests that no measurement answers from here on; read them by [`Table::misses`].
+    pub fn record_misses(&mut self, capacity: usize) {
+        self.table.record_misses(capacity);
+    }
+
     /// Quantises and lays out a weight by the table's plan. `values` are row-major N × K.
     ///
     /// # Errors
@@ -154,7 +159,7 @@ impl Engine {
         bias: Option<&[f32]>,
         mut output: Output<'_>,
         workspace: &mut [u8],
-    ) -> Result<Choice, RunError> {
+    ) -> Result<Choice<'_>, RunError> {
         let (n, k) = (weight.packed().n(), weight.packed().k());
         for (operand, found, expected) in [
             ("activation", activation.len(), m as usize * k),

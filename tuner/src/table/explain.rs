@@ -130,7 +130,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn runner_ups(&self, out: &mut String, mut choice: Choice) -> fmt::Result {
+    fn runner_ups<'s>(&'s self, out: &mut String, mut choice: Choice<'s>) -> fmt::Result {
         for _ in 0..2 {
             let Some(next) = self.table.runner_up(self.request, &choice) else { break };
             // Only the row's own: below it the ladder goes on with rules, which say nothing about this row.
@@ -143,7 +143,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn row_of(&self, choice: &Choice) -> Option<(&Weight, &Row)> {
+    fn row_of(&self, choice: &Choice<'_>) -> Option<(&Weight, &Row)> {
         let found = self.table.row(choice.row?)?;
         let weight = self.decisions().weights.iter().find(|weight| weight.name == found.weight)?;
         let row = weight.rows.iter().find(|row| row.m == found.m)?;
@@ -154,7 +154,7 @@ impl Page<'_> {
         &self.located.decisions
     }
 
-    fn row(&self, out: &mut String, weight: &Weight, row: &Row, choice: &Choice) -> fmt::Result {
+    fn row(&self, out: &mut String, weight: &Weight, row: &Row, choice: &Choice<'_>) -> fmt::Result {
         let [low, high] = row.interval_ns.map(time);
         writeln!(
             out,
