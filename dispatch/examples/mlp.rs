@@ -213,15 +213,15 @@ impl Loaded {
 }
 
 /// Runs a weight into the output type it was tuned for, and widens that to f32.
-fn multiply(
-    engine: &Engine,
+fn multiply<'e>(
+    engine: &'e Engine,
     weight: &Weight,
     x: &[f32],
     m: u32,
     bias: Option<&[f32]>,
     output: &mut [f32],
     workspace: &mut [u8],
-) -> Result<Choice, RunError> {
+) -> Result<Choice<'e>, RunError> {
     if weight.key().out == OutType::F32 {
         return engine.run(weight, Activation::F32(x), m, bias, Output::F32(output), workspace);
     }

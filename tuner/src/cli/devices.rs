@@ -47,7 +47,9 @@ impl DevicesArgs {
         let families: Vec<&str> = cpu.families().iter().map(|family| family.name).collect();
         println!("       families  {}", families.join(" "));
         println!("hip    not part of this build: the backend for AMD GPUs does not exist yet");
-        println!("cuda   kernels and host exist (feature cuda of tilewright-kernels); the tuner does not use them yet");
+        println!(
+            "cuda   kernels and host exist (feature cuda of tilewright-kernels); the tuner does not use them yet"
+        );
         Ok(ExitCode::SUCCESS)
     }
 }
