@@ -87,7 +87,7 @@ fn a_weight_of_another_shape_format_or_layout_is_an_error() {
 #[test]
 fn a_weight_that_lies_about_its_lengths_is_not_packed() {
     let good = quantized(N, K, Format::MxFp6E2m3);
-    for layout in Layout::ALL {
+    for layout in Layout::ALL.iter().filter(|l| **l != Layout::Mma64) {
         assert!(PackedWeight::pack(&good, *layout).is_ok());
         let mut short = good.clone();
         short.codes.pop();
@@ -176,7 +176,7 @@ fn a_session_times_in_both_regimes_and_survives_retain() {
     let cpu = Cpu::detect();
     let configs: Vec<Config> =
         Layout::ALL.iter().filter_map(|layout| fallback(&case.problem, *layout, cpu.device())).collect();
-    assert_eq!(configs.len(), Layout::ALL.len());
+    assert_eq!(configs.len(), Layout::ALL.len() - 1, "every layout but the CUDA kernels");
     for regime in [Regime::Cold, Regime::Hot] {
         let mut session = cpu.open(case.operands(), regime).expect("legal");
         for slot in 0..7 {
