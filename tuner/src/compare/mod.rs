@@ -46,7 +46,7 @@ pub struct Pair {
     pub time_ns: [f64; 2],
     /// Second over first.
     pub ratio: f64,
-    /// What the change adds to a forward pass, in nanoseconds: negative is a gain.
+    /// What the change adds to [`Comparison::total_ns`]: negative is a gain.
     pub cost_ns: f64,
     /// Kernels, where they differ.
     pub kernels: Option<[String; 2]>,
@@ -61,7 +61,8 @@ pub struct Comparison {
     pub pairs: Vec<Pair>,
     /// Rows of one table only: first and second, as `weight at M = m`.
     pub only: [Vec<String>; 2],
-    /// Time of a forward pass over the common rows, in nanoseconds.
+    /// Times of the common rows, each weighed by count and relative frequency, in nanoseconds; only their ratio means
+    /// something.
     pub total_ns: [f64; 2],
     /// Median ratio of the default config's times, over rows where it is the same.
     pub drift: Option<f64>,

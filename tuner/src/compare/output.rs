@@ -50,7 +50,7 @@ pub fn text(comparison: &Comparison, all: bool) -> String {
     let [first, second] = *total_ns;
     let _ = writeln!(
         text,
-        "forward pass over common rows: {} before, {} after ({:+.1} %)",
+        "common rows, by count and frequency: {} before, {} after ({:+.1} %)",
         time(first),
         time(second),
         (second / first - 1.0) * 100.0
