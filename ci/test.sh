@@ -2,7 +2,7 @@
 # All tests: formatting, lints, documentation, unit and integration tests, the no_std core, committed tables, and the
 # commands of the README on a small budget. Needs Rust (with rustfmt and clippy) and a C compiler for dependencies. Where
 # Python is there too, the emulator's kernels are compiled afresh by the clang of the PyPI package ziglang (pinned);
-# without it the code objects in the repository are used.
+# without it the code objects in the repository are used. The same goes for the CUDA kernels and nvidia-cuda-nvrtc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,6 +34,13 @@ cargo test --workspace --locked
 step "emulator behind the tuner's feature"
 cargo clippy -p tilewright --features emulator --all-targets --locked -- -D warnings
 cargo test -p tilewright --features emulator --test emulate_command --locked
+
+step "CUDA kernels, compiled without a GPU"
+if command -v python3 >/dev/null; then
+    ci/check_cuda.sh 12
+else
+    echo "not checked: the compiler comes from PyPI, and there is no Python"
+fi
 
 step "command line"
 cargo build --release --locked
