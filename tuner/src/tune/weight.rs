@@ -83,7 +83,9 @@ pub(super) fn tune_weight(
     }
     let pairs = &quality.pairs;
     let keys: Vec<ContestKey> = work.points.iter().map(|point| work.key(point.m, pairs)).collect();
-    let name = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join("; "); // A weight that an interrupted run had finished is taken over whole; what it could not decide is measured again.
+    let name = keys.iter().map(|key| key.0.as_str()).collect::<Vec<_>>().join("; ");
+
+    // A weight that an interrupted run had finished is taken over whole; what it could not decide is measured again.
     let decided = |key| context.resume.verdicts.get(key).filter(|v| !v.verdict.starts_with("ambiguous"));
     let finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
     if let Some(plan) = context.resume.plans.get(&name).filter(|_| finished.len() == keys.len()) {
