@@ -42,6 +42,10 @@ impl Caps {
     pub const FULL_RATE_BF16: Caps = Caps(1 << 5);
     /// NVIDIA Hopper, compute capability 9.0 with its architecture-specific instructions.
     pub const SM_90A: Caps = Caps(1 << 16);
+    /// AMD CDNA3 (MI300X): FP8 is FNUZ, no block-scaled matrix instructions.
+    pub const GFX942: Caps = Caps(1 << 17);
+    /// AMD CDNA4 (MI355X): FP8 is OCP, block-scaled matrix instructions for 4, 6 and 8 bits.
+    pub const GFX950: Caps = Caps(1 << 18);
 
     /// Every single feature with its name, in canonical order.
     pub const NAMES: &'static [(&'static str, Caps)] = &[
@@ -52,6 +56,8 @@ impl Caps {
         ("avx512_vnni", Caps::AVX512_VNNI),
         ("full_rate_bf16", Caps::FULL_RATE_BF16),
         ("sm_90a", Caps::SM_90A),
+        ("gfx942", Caps::GFX942),
+        ("gfx950", Caps::GFX950),
     ];
 
     /// Both sets together.

@@ -7,6 +7,7 @@ use crate::cpu;
 use crate::cuda;
 use crate::device::Device;
 use crate::format::Format;
+use crate::hip;
 use crate::layout::Layout;
 use crate::problem::{Problem, named_enum};
 
@@ -182,19 +183,23 @@ pub fn is_launchable(config: &Config, problem: &Problem, device: &Device) -> Res
     (family.launchable)(config, problem, device)
 }
 
-/// Every family that is built in, in canonical order (by name).
+/// Every family that is built in, in canonical order: the CPU's, CUDA's, HIP's, each by name.
 pub fn families() -> &'static [&'static Family] {
-    static ALL: [&Family; CPU + CUDA] = {
-        let mut all = [cpu::FAMILIES[0]; CPU + CUDA];
-        let mut i = 1;
-        while i < CPU + CUDA {
-            all[i] = if i < CPU { cpu::FAMILIES[i] } else { cuda::FAMILIES[i - CPU] };
-            i += 1;
+    const BACKENDS: [&[&Family]; 3] = [cpu::FAMILIES, cuda::FAMILIES, hip::FAMILIES];
+    const LEN: usize = BACKENDS[0].len() + BACKENDS[1].len() + BACKENDS[2].len();
+    static ALL: [&Family; LEN] = {
+        let mut all = [cpu::FAMILIES[0]; LEN];
+        let (mut backend, mut i, mut to) = (0, 0, 0);
+        while to < LEN {
+            if i == BACKENDS[backend].len() {
+                (backend, i) = (backend + 1, 0);
+                continue;
+            }
+            all[to] = BACKENDS[backend][i];
+            (i, to) = (i + 1, to + 1);
         }
         all
     };
-    const CPU: usize = cpu::FAMILIES.len();
-    const CUDA: usize = cuda::FAMILIES.len();
     &ALL
 }
 

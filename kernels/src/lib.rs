@@ -21,6 +21,7 @@ pub mod cuda;
 pub mod device;
 pub mod family;
 pub mod format;
+pub mod hip;
 pub mod layout;
 pub mod problem;
 #[cfg(feature = "std")]

@@ -1,0 +1,35 @@
+//! The HIP backend: kernels of our own for MI300X (gfx942) and MI355X (gfx950), compiled at run time.
+//!
+//! The families and their rules are built always (`no_std`: dispatch evaluates them). What a launch needs is a
+//! [`launch::Plan`] (feature `std`, no GPU), which the host and the emulator's tests both carry out, so that what is
+//! proven in CI is what an owner of the hardware runs.
+
+#[cfg(feature = "std")]
+pub mod launch;
+
+use crate::family::Family;
+#[cfg(feature = "std")]
+use crate::{
+    config::Config, device::Device, family::Reject, format::quantize::Quantized, layout::Layout,
+    problem::Problem,
+};
+
+/// The HIP families, by name.
+pub static FAMILIES: &[&Family] = &[];
+
+/// What a launch of a config needs, or `None` for a family of another backend.
+#[cfg(feature = "std")]
+pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launch::Plan> {
+    let plans: [fn(&Config, &Problem, &Device) -> Option<launch::Plan>; 0] = [];
+    plans.iter().find_map(|plan| plan(config, problem, device))
+}
+
+/// The parts of a weight in a layout that HIP kernels read.
+///
+/// # Errors
+/// If no HIP kernel reads this format in this layout.
+#[cfg(feature = "std")]
+pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
+    let _ = (weight, layout);
+    Err(Reject::problem("no HIP kernel reads this layout"))
+}
