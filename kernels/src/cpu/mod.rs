@@ -28,6 +28,7 @@ mod output;
 #[cfg(feature = "std")]
 mod pack;
 mod prior;
+mod redundant;
 #[cfg(feature = "std")]
 mod scratch;
 #[cfg(feature = "std")]

@@ -17,7 +17,7 @@ use crate::search::{Evaluation, Guided, SearchOptions, search};
 use crate::stats::median;
 
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
-pub(super) const WARM_UP_AGAIN_NS: f64 = 2e6;
+pub(super) const WARM_UP_AGAIN_NS: f64 = 0.5e6;
 /// Evaluations without improvement that end the search of a contest that was decided before.
 const WARM_PATIENCE: usize = 6;
 /// Configs of a neighbouring M that a search within the plan starts from.
@@ -130,7 +130,9 @@ fn run(
         search(&field.space, seeds, field.sentinel, &mut bench, &mut strategy, &options, &mut log, known)
             .expect("seeds and sentinel are points of the field");
     let sentinel_ns = median(&log.sentinel_ns)?;
-    let ranked = outcome.ranked.iter().map(|(point, e)| (*point, e.ratio, e.launches)).collect();
+    let launches: HashMap<usize, usize> =
+        outcome.ranked.iter().map(|(point, found)| (*point, found.launches)).collect();
+    let ranked = outcome.believed.iter().map(|(point, ratio)| (*point, *ratio, launches[point])).collect();
     let m = field.candidates[field.sentinel].problem.m;
     Some(Searched { m, weight, field, ranked, sentinel_ns, warm: false })
 }
