@@ -5,6 +5,8 @@
 //! proven in CI is what an owner of the hardware runs.
 
 #[cfg(feature = "std")]
+pub mod compile;
+#[cfg(feature = "std")]
 pub mod launch;
 
 use crate::family::Family;
