@@ -8,6 +8,7 @@
 pub mod compile;
 #[cfg(feature = "std")]
 pub mod launch;
+pub mod naive;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -17,13 +18,16 @@ use crate::{
 };
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launch::Plan> {
-    let _ = (config, problem, device);
-    None
+    let _ = device;
+    match config.family().name {
+        "hip.naive" => Some(naive::plan(config, problem)),
+        _ => None,
+    }
 }
 
 /// The parts of a weight in a layout that HIP kernels read.
@@ -32,6 +36,8 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 /// If no HIP kernel reads this format in this layout.
 #[cfg(feature = "std")]
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
-    let _ = (weight, layout);
-    Err(Reject::problem("no HIP kernel reads this layout"))
+    match layout {
+        Layout::RowMajor => naive::pack(weight),
+        _ => Err(Reject::problem("no HIP kernel reads this layout")),
+    }
 }
