@@ -6,6 +6,8 @@
 
 #[cfg(feature = "std")]
 pub mod compile;
+#[cfg(feature = "hip")]
+mod host;
 #[cfg(feature = "std")]
 pub mod launch;
 pub mod naive;
@@ -16,6 +18,8 @@ use crate::{
     config::Config, device::Device, family::Reject, format::quantize::Quantized, layout::Layout,
     problem::Problem,
 };
+#[cfg(feature = "hip")]
+pub use host::{Conditions, Hip, HipSession, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[&naive::NAIVE];

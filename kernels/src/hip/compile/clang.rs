@@ -48,6 +48,11 @@ impl fmt::Display for NotFound {
 impl std::error::Error for NotFound {}
 
 impl Clang {
+    /// Whether `TILEWRIGHT_HIP_CLANG` is set: it then is the only compiler.
+    pub fn is_named() -> bool {
+        std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
+    }
+
     /// The first that works of: what `TILEWRIGHT_HIP_CLANG` names (if set, nothing else is tried), ROCm's amdclang++,
     /// a clang on the path, a Python on the path with the package ziglang.
     ///
