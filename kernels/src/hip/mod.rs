@@ -10,6 +10,7 @@ pub mod compile;
 mod host;
 #[cfg(feature = "std")]
 pub mod launch;
+pub mod mfma16;
 pub mod naive;
 
 use crate::family::Family;
@@ -42,6 +43,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
     match layout {
         Layout::RowMajor => naive::pack(weight),
+        Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
         _ => Err(Reject::problem("no HIP kernel reads this layout")),
     }
 }
