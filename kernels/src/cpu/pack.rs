@@ -67,7 +67,7 @@ impl PackedWeight {
         if !Format::WEIGHTS.contains(&format) {
             return Err(Reject::problem("the format is one of activations, not of weights"));
         }
-        if layout == Layout::Mma64 {
+        if !layout.is_cpu() {
             return Err(Reject::param("layout", "no CPU kernel reads it"));
         }
         let image_bytes = match layout.interleave() {
