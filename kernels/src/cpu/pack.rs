@@ -64,7 +64,7 @@ impl PackedWeight {
     pub fn pack(weight: &Quantized, layout: Layout) -> Result<Self, Reject> {
         let Quantized { format, scaling, rows, k, .. } = *weight;
         check(weight)?;
-        if layout == Layout::Mma64 {
+        if !layout.is_cpu() {
             return Err(Reject::param("layout", "no CPU kernel reads it"));
         }
         let image_bytes = match layout.interleave() {

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "std")]
 pub mod launch;
+pub mod mfma16;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -30,6 +31,8 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 /// If no HIP kernel reads this format in this layout.
 #[cfg(feature = "std")]
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
-    let _ = (weight, layout);
-    Err(Reject::problem("no HIP kernel reads this layout"))
+    match layout {
+        Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
+        _ => Err(Reject::problem("no HIP kernel reads this layout")),
+    }
 }
