@@ -9,7 +9,7 @@
 // Kernels are compiled for exactly the work-items they are launched with; `__launch_bounds__` is not to be had
 // everywhere. WAVES is the number of waves that share a SIMD: it sets how many registers a wave may have.
 #define KERNEL(THREADS, WAVES)                                                                                         \
-    extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(WAVES, WAVES))) void
+  extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS), amdgpu_waves_per_eu(WAVES, WAVES))) void
 #define LDS __attribute__((address_space(3)))
 #define VECTOR(NAME, TYPE, N) typedef TYPE NAME __attribute__((ext_vector_type(N)))
 
@@ -34,7 +34,7 @@ DEVICE u32 lane_id() { return thread() % 64; }
 DEVICE u32 wave_id() { return __builtin_amdgcn_readfirstlane(thread() / 64); }
 // A barrier after which every wave sees what the others wrote to LDS.
 DEVICE void sync() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }

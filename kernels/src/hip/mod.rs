@@ -5,8 +5,13 @@
 //! proven in CI is what an owner of the hardware runs.
 
 #[cfg(feature = "std")]
+pub mod compile;
+#[cfg(feature = "std")]
 pub mod launch;
 pub mod mfma16;
+pub mod naive;
+#[cfg(feature = "std")]
+pub mod quantise;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -16,13 +21,16 @@ use crate::{
 };
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launch::Plan> {
-    let _ = (config, problem, device);
-    None
+    let _ = device;
+    match config.family().name {
+        "hip.naive" => Some(naive::plan(config, problem)),
+        _ => None,
+    }
 }
 
 /// The parts of a weight in a layout that HIP kernels read.
@@ -33,6 +41,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
     match layout {
         Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
+        Layout::RowMajor => naive::pack(weight),
         _ => Err(Reject::problem("no HIP kernel reads this layout")),
     }
 }

@@ -6,3 +6,4 @@
 
 mod harness;
 mod layout;
+mod quantise;
