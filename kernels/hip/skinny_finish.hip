@@ -1,4 +1,4 @@
-// From a sum to an element of D: scales, bias, output type.
+// From a sum to an element of D: the scales of FP8, the bias, the output type.
 #if OUT_BF16
 typedef __bf16 Out;
 #else
@@ -6,17 +6,14 @@ typedef float Out;
 #endif
 
 struct Finish {
-    const float *weight_factors, *activation_factors, *bias;
-    Out* d;
-    u32 n;
+  const float *weight_factors, *activation_factors, *bias;
+  Out* d;
+  u32 n;
 
-    DEVICE void operator()(float sum, u32 row, u32 column) const;
+  __device__ inline __attribute__((always_inline)) void operator()(float sum, u32 row, u32 column) const {
+    // One after the other: their product may underflow where the result does not.
+    if (WEIGHT == 1) sum = sum * weight_factors[column] * activation_factors[row];
+    if (BIAS) sum += bias[column];
+    d[(u64)row * n + column] = (Out)sum;
+  }
 };
-
-inline __device__ __attribute__((always_inline)) void store_out(const Finish& f, float sum, u32 row, u32 column) {
-#if WEIGHT == 1
-    sum = sum * f.weight_factors[column] * f.activation_factors[row];
-#endif
-    if (f.bias) sum += f.bias[column];
-    f.d[(u64)row * f.n + column] = (Out)sum;
-}

@@ -12,6 +12,7 @@ pub mod mfma16;
 pub mod naive;
 #[cfg(feature = "std")]
 pub mod quantise;
+pub mod skinny;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
@@ -29,6 +30,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
     let _ = device;
     match config.family().name {
         "hip.naive" => Some(naive::plan(config, problem)),
+        _ if skinny::is_skinny(config.family()) => Some(skinny::plan::plan(config, problem)),
         _ => None,
     }
 }

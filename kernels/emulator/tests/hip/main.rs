@@ -7,3 +7,4 @@
 mod harness;
 mod layout;
 mod quantise;
+mod skinny;
