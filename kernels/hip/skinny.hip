@@ -226,7 +226,8 @@ DEVICE void produce(const Operands& o, LDS u8* queue, LDS u32* ready, LDS u32* f
         __builtin_amdgcn_raw_ptr_buffer_load_lds(o.a_scales, (LDS void*)(to + SCALES_AT + SCALE_STEP), 4, at, 0, 0, 0);
       }
     }
-    // Copies to LDS have arrived when vmcnt says so; the compiler does not wait for them by itself.
+    // Copies to LDS have arrived when vmcnt says so. The release below makes clang 22 wait as well, but nothing says that
+    // every compiler takes a copy to LDS for something that a release orders.
     asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
     __builtin_amdgcn_sched_barrier(0);
 #else

@@ -8,3 +8,4 @@ mod harness;
 mod layout;
 mod quantise;
 mod skinny;
+mod skinny_compiled;

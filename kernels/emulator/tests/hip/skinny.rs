@@ -1,12 +1,9 @@
 //! Skinny GEMMs: every form and path on both architectures, shapes with tails everywhere, and mutants.
 
-use crate::harness::{Case, ORDERS, Random, Rig};
-use tilewright_emulator::{Dma, Options, Order, Report};
+use crate::harness::{Case, ORDERS, Rig};
+use tilewright_emulator::{Dma, Options, Order};
 use tilewright_kernels::hip::skinny::{self, Shape};
-use tilewright_kernels::hip::{self};
-use tilewright_kernels::{
-    Config, Domain, Epilogue, Family, Format, Layout, OutType, Problem, is_launchable,
-};
+use tilewright_kernels::{Config, Epilogue, Family, Format, Layout, OutType, Problem, hip, is_launchable};
 
 /// Values of a config by name; the rest is the family's first legal value of each.
 fn config(family: &'static Family, values: &[(&str, u32)]) -> Config {
@@ -39,22 +36,39 @@ fn case(problem: &Problem) -> Case {
     Case { packed_activation: Vec::new(), ..Case::new(problem, Layout::Mfma16, 5) }
 }
 
-/// As the rig's `prove_case`. A queue hands data on by flags, which the watch for races does not know: there the orders
-/// alone judge.
-fn prove(rig: &Rig, config: &Config, problem: &Problem, orders: &[(Dma, Order)]) -> Vec<Report> {
+/// As the rig's `prove_case`, and gives D of each order. A queue hands data on by flags, which the watch for races does
+/// not know: there the orders alone judge.
+fn prove(rig: &Rig, config: &Config, problem: &Problem, orders: &[(Dma, Order)]) -> Vec<Vec<f32>> {
     is_launchable(config, problem, &rig.device).unwrap_or_else(|e| panic!("{config}, {problem}: {e}"));
     let case = case(problem);
     let plan = hip::plan(config, problem, &rig.device).expect("a HIP family");
     let races = Shape::of(config, problem).producers == 0;
-    let mut first = None;
-    for (seed, &(dma, order)) in orders.iter().enumerate() {
+    let run = |(seed, &(dma, order)): (usize, &(Dma, Order))| {
         let options = Options { dma, order, seed: seed as u64, races, limit: 1 << 22, ..Options::default() };
         let at = format!("{config} on {} with {problem}, {dma:?} {order:?}", rig.arch);
         let outcome = rig.run(&plan, &case, &options).unwrap_or_else(|e| panic!("{at}: {e}"));
         case.reference.check(&outcome.d, problem.out).unwrap_or_else(|e| panic!("{at}: {e}"));
-        first.get_or_insert(outcome.reports);
-    }
-    first.unwrap_or_default()
+        outcome.d
+    };
+    orders.iter().enumerate().map(run).collect()
+}
+
+/// Whether a change of the kernel's text is found out in one of the orders: a fault, a hang, a wrong D. Races do not
+/// count here.
+fn catches(rig: &Rig, config: &Config, problem: &Problem, [from, to]: [&str; 2]) -> bool {
+    let case = case(problem);
+    let mut plan = hip::plan(config, problem, &rig.device).expect("a HIP family");
+    let source = &mut plan.steps.iter_mut().find(|step| step.source.entry == "skinny").unwrap().source;
+    assert_eq!(source.text.matches(from).count(), 1, "{from:?} must be there, once");
+    // A mutant lives as long as the test run, as a built-in source does.
+    source.text = Box::leak(source.text.replace(from, to).into_boxed_str());
+    ORDERS.iter().enumerate().any(|(seed, &(dma, order))| {
+        let options = Options { dma, order, seed: seed as u64, limit: 1 << 18, ..Options::default() };
+        match rig.run(&plan, &case, &options) {
+            Err(_) => true,
+            Ok(outcome) => case.reference.check(&outcome.d, problem.out).is_err(),
+        }
+    })
 }
 
 /// The forms that a format has on an architecture.
@@ -117,6 +131,77 @@ fn every_form_takes_from_a_queue_right_on_both_architectures() {
                 ];
                 prove(&rig, &config(family(b), &values), &problem([m, 50, 1312], a, b), &ORDERS);
             }
+        }
+    }
+}
+
+#[test]
+fn parts_of_k_come_together_however_they_are_added() {
+    for rig in ["gfx942", "gfx950"].into_iter().filter_map(Rig::new) {
+        let fp8 = if rig.arch == "gfx942" { Format::Fp8E4m3Fnuz } else { Format::Fp8E4m3 };
+        for reduce in 0..3 {
+            let values = [("form", DENSE16), ("reduce", reduce), ("split_k", 4), ("waves", 2)];
+            let config = config(family(fp8), &values);
+            let problem = Problem {
+                out: OutType::Bf16,
+                epilogue: Epilogue::Bias,
+                ..problem([5, 70, 1000], fp8, fp8)
+            };
+            let d = prove(&rig, &config, &problem, &ORDERS[..3]);
+            if (config.family().deterministic)(&config) {
+                assert!(d.iter().all(|other| other == &d[0]), "{config} gives the same bits every time");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_m_n_and_k_is_right() {
+    for rig in ["gfx942", "gfx950"].into_iter().filter_map(Rig::new) {
+        for (a, b) in formats(rig.arch) {
+            let block = if b.is_mx() { 32 } else { 1 };
+            // bf16 rows that cannot be read where they lie; one element; a single block; more parts of K than waves.
+            for ([m, n, k], split) in [([3, 17, 131 * block], 2), ([1, 1, block], 1), ([16, 65, 8 * block], 1)] {
+                let wide = [("form", DENSE32), ("panels", 4), ("waves", 4), ("split_k", split), ("depth", 3)];
+                let narrow = [("form", DENSE16), ("split_k", split), ("depth", 2), ("waves", 2), ("reduce", 1)];
+                for values in [&wide[..], &narrow] {
+                    prove(&rig, &config(family(b), values), &problem([m, n, k], a, b), &ORDERS[..2]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn changed_kernels_are_found_out() {
+    let queue = [("depth", 2), ("panels", 2), ("waves", 2), ("producers", 2), ("form", SPARSE8)];
+    let stream = [("depth", 2), ("panels", 2), ("waves", 3), ("split_k", 2), ("form", SPARSE8)];
+    let both = [
+        ("0xeeeeeeee : 0x44444444", "0x44444444 : 0xeeeeeeee", "swapped sparse indices"),
+        ("steps = (k + STEP_K - 1) / STEP_K, begin", "steps = k / STEP_K, begin", "a K tail left out"),
+        ("TILE_M * PITCH, sums);\n  sync();", "TILE_M * PITCH, sums);", "a missing barrier"),
+        ("sums[b][0] + sums[b][1]", "sums[b][0]", "half of a row"),
+    ];
+    let queues = [
+        ("    await(ready + index, item + 1);", "", "a consumer that does not wait"),
+        ("// The sums take the queue's place.\n  sync();", "", "sums over a queue still in use"),
+    ];
+    for rig in ["gfx942", "gfx950"].into_iter().filter_map(Rig::new) {
+        let fp8 = if rig.arch == "gfx942" { Format::Fp8E4m3Fnuz } else { Format::Fp8E4m3 };
+        let problem = problem([8, 40, 1650], fp8, fp8);
+        for (from, to, what) in both {
+            assert!(catches(&rig, &config(&skinny::FP8, &stream), &problem, [from, to]), "{what} on {}", rig.arch);
+        }
+        let mut changes = queues.to_vec();
+        if rig.arch == "gfx950" {
+            changes.push((
+                "#ifdef __gfx950__\n    await(freed + index, item >= DEPTH ? item - DEPTH + 1 : 0);",
+                "#ifdef __gfx950__",
+                "a producer that does not wait",
+            ));
+        }
+        for (from, to, what) in changes {
+            assert!(catches(&rig, &config(&skinny::FP8, &queue), &problem, [from, to]), "{what} on {}", rig.arch);
         }
     }
 }

@@ -38,7 +38,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "depth",
         doc: "steps of 128 along K that a wave has in flight; with producers, slots of the queue",
-        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12]),
+        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8]),
     },
     Param {
         name: "form",
@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "producers",
         doc: "waves that bring operands to a queue in LDS; 0: every wave streams into its registers",
-        domain: Domain::Numbers(&[0, 2, 3, 4, 6, 8, 10, 12]),
+        domain: Domain::Numbers(&[0, 2, 4, 6, 8, 10]),
     },
     Param {
         name: "reduce",
@@ -64,7 +64,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "split_k",
         doc: "parts of K on different workgroups",
-        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32]),
+        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16, 24]),
     },
     Param {
         name: "steps",
@@ -74,7 +74,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "waves",
         doc: "waves that multiply, each its own steps of K",
-        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 16]),
+        domain: Domain::Numbers(&[1, 2, 3, 4, 8]),
     },
 ];
 

@@ -178,7 +178,7 @@ impl Shape {
     pub const fn registers(&self, device: &Device) -> u32 {
         let sums = self.panels * self.form.rows().div_ceil(16) * 4;
         if self.producers == 0 {
-            return sums + self.depth * self.step_registers() + 40;
+            return sums + self.depth * self.step_registers() + 24;
         }
         let consumer = sums + self.steps * self.step_registers() + 40;
         let copies = if device.caps.contains(Caps::GFX950) { 0 } else { 4 * self.steps * self.step_pieces() };
