@@ -12,6 +12,9 @@ mod host;
 pub mod launch;
 pub mod mfma16;
 pub mod naive;
+#[cfg(feature = "std")]
+pub mod quantise;
+pub mod skinny;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -23,7 +26,7 @@ use crate::{
 pub use host::{Conditions, Hip, HipSession, toolchain};
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
@@ -31,6 +34,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
     let _ = device;
     match config.family().name {
         "hip.naive" => Some(naive::plan(config, problem)),
+        _ if skinny::is_skinny(config.family()) => Some(skinny::plan::plan(config, problem)),
         _ => None,
     }
 }
