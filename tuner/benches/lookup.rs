@@ -12,6 +12,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
 use table_fixture::{decisions, device, weight};
 use tilewright::table::{Located, Lowered};
 use tilewright_dispatch::table::Code;
@@ -52,6 +53,8 @@ fn main() {
             data.groups.iter().enumerate().map(|(i, group)| (group.key.encode(), i as u16)).collect();
         sorted.sort();
         let hashed: HashMap<Code, u16> = sorted.iter().copied().collect();
+        let fx_hashed: FxHashMap<Code, u16> = sorted.iter().copied().collect();
+        let phf = phf(&sorted);
         let texts: HashMap<String, u16> = data
             .groups
             .iter()
@@ -70,7 +73,7 @@ fn main() {
             })
         }
         let device = device();
-        let forms: [(&str, Form<'_>); 7] = [
+        let forms: [(&str, Form<'_>); 9] = [
             ("perfect hash of the key alone", form(|r| data.index.find(code(r)))),
             (
                 "the predicate alone, always of one kernel",
@@ -78,7 +81,9 @@ fn main() {
             ),
             ("lookup: key, interval, proven predicate", form(|r| table.lookup(r))),
             ("lookup, counted", form(|r| table.choose(r))),
+            ("key by FxHashMap (rustc-hash)", form(|r| fx_hashed.get(&code(r)).copied())),
             ("key by HashMap (SipHash)", form(|r| hashed.get(&code(r)).copied())),
+            ("key by phf, two words as one u128", form(|r| phf.get(&wide(code(r))).copied())),
             ("key by binary search", form(|r| sorted.binary_search_by_key(&code(r), |entry| entry.0).ok())),
             ("key by text and HashMap", form(|r| texts.get(&r.problem.with_m(1).to_string()).copied())),
         ];
@@ -97,6 +102,19 @@ fn main() {
             println!("{:>8.1} ns  {name}", times[PASSES / 2]);
         }
     });
+}
+
+/// A code as one number.
+fn wide(code: Code) -> u128 {
+    u128::from(code.shape) << 64 | u128::from(code.traits)
+}
+
+/// What `phf_map!` would have put into the program.
+fn phf(entries: &[(Code, u16)]) -> phf::Map<u128, u16> {
+    let keys: Vec<u128> = entries.iter().map(|(code, _)| wide(*code)).collect();
+    let state = phf_generator::generate_hash(&keys);
+    let entries: Vec<(u128, u16)> = state.map.iter().map(|i| (keys[*i], entries[*i].1)).collect();
+    phf::Map { key: state.key, disps: state.disps.leak(), entries: entries.leak() }
 }
 
 /// Random groups and M, the same on every host.

@@ -90,12 +90,18 @@ impl<'a> Lowered<'a> {
 
     /// Calls `use_it` with the table's data.
     pub fn with<R>(&self, use_it: impl FnOnce(&TableData<'_>) -> R) -> R {
-        let kernels: Vec<Kernel<'_>> =
-            self.texts.iter().map(|text| Kernel { id: ConfigId::of_text(text).0, text }).collect();
+        use_it(&self.data(&self.kernels_data()))
+    }
+
+    fn kernels_data(&self) -> Vec<Kernel<'_>> {
+        self.texts.iter().map(|text| Kernel { id: ConfigId::of_text(text).0, text }).collect()
+    }
+
+    fn data<'d>(&'d self, kernels: &'d [Kernel<'d>]) -> TableData<'d> {
         let mut lines = self.texts.join("\n");
         lines.push('\n');
         let decisions = &self.located.decisions;
-        use_it(&TableData {
+        TableData {
             schema: tilewright_dispatch::table::SCHEMA,
             model: &decisions.model,
             tensor_parallel: decisions.tensor_parallel,
@@ -103,12 +109,20 @@ impl<'a> Lowered<'a> {
             fingerprint: &decisions.device.fingerprint,
             declaration: decisions.declaration,
             kernel_set: fnv1a(lines.as_bytes()),
-            kernels: &kernels,
+            kernels,
             weights: &self.weights,
             groups: &self.groups,
             segments: &self.segments,
             index: self.index.as_data(),
-        })
+        }
+    }
+}
+
+impl Lowered<'static> {
+    /// The table's data, for as long as the process lives.
+    pub(super) fn leaked(&'static self) -> &'static TableData<'static> {
+        let kernels: &'static [Kernel<'static>] = self.kernels_data().leak();
+        Box::leak(Box::new(self.data(kernels)))
     }
 }
 

@@ -50,10 +50,7 @@ impl Located {
         if schema > SCHEMA {
             return Err(BadInput(vec![Fault {
                 file: file.into(),
-                line: root
-                    .get_ref()
-                    .get("schema")
-                    .map(|value| crate::diag::line_of(text, value.span().start)),
+                line: root.get_ref().get("schema").map(|value| document.line(value.span())),
                 field: "schema".into(),
                 message: format!("schema {schema} is newer than {SCHEMA}, the newest this tilewright reads"),
                 help: "use a newer tilewright, or tune again with this one".into(),

@@ -5,41 +5,47 @@
 //! fields read are kept by path (`weight[0].row[2].m`), for faults that are found later.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diag::{BadInput, Fault, line_of};
+use crate::diag::{BadInput, Fault};
 
 /// Faults and lines of one document.
-pub(super) struct Document<'t> {
+pub(super) struct Document {
     file: PathBuf,
-    text: &'t str,
+    /// Offsets of the newlines, ascending: a table has a line a field, and counting them again for each is quadratic.
+    newlines: Vec<usize>,
     faults: RefCell<Vec<Fault>>,
-    lines: RefCell<BTreeMap<String, usize>>,
+    lines: RefCell<Lines>,
 }
 
 /// Where each field stands, by path.
-pub(super) type Lines = BTreeMap<String, usize>;
+pub(super) type Lines = HashMap<String, usize>;
 
-impl<'t> Document<'t> {
+impl Document {
     /// Parses a document.
     ///
     /// # Errors
     /// All syntax errors.
-    pub(super) fn parse(file: &Path, text: &'t str) -> Result<(Self, Spanned<DeTable<'t>>), BadInput> {
+    pub(super) fn parse<'t>(file: &Path, text: &'t str) -> Result<(Self, Spanned<DeTable<'t>>), BadInput> {
         let (root, errors) = DeTable::parse_recoverable(text);
-        let document =
-            Document { file: file.into(), text, faults: RefCell::default(), lines: RefCell::default() };
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(offset, _)| offset);
+        let document = Document {
+            file: file.into(),
+            newlines: newlines.collect(),
+            faults: RefCell::default(),
+            lines: RefCell::default(),
+        };
         if errors.is_empty() {
             return Ok((document, root));
         }
         let faults = errors.iter().map(|error| Fault {
             file: file.into(),
-            line: error.span().map(|span| line_of(text, span.start)),
+            line: error.span().map(|span| document.line(span)),
             field: String::new(),
             message: error.message().to_owned(),
             help: "this is not TOML; see https://toml.io".to_owned(),
@@ -68,14 +74,15 @@ impl<'t> Document<'t> {
         if faults.is_empty() { Ok(self.lines.into_inner()) } else { Err(BadInput(faults)) }
     }
 
-    fn line(&self, span: Range<usize>) -> usize {
-        line_of(self.text, span.start)
+    /// The line, from 1, where something begins.
+    pub(super) fn line(&self, span: Range<usize>) -> usize {
+        1 + self.newlines.partition_point(|newline| *newline < span.start)
     }
 }
 
 /// One table of a document.
 pub(super) struct Section<'d> {
-    document: &'d Document<'d>,
+    document: &'d Document,
     table: &'d DeTable<'d>,
     path: String,
     line: usize,

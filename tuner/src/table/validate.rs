@@ -9,6 +9,7 @@ use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Problem, is
 use super::decisions::{Row, Verdict, Weight};
 use super::parse::Located;
 use crate::diag::{BadInput, Fault};
+use crate::shapes::weight_bytes;
 
 /// Longest model or weight name: names become file names and generated text.
 const MAX_NAME: usize = 64;
@@ -19,6 +20,15 @@ fn peak_ops(backend: BackendKind, units: u32) -> f64 {
     match backend {
         BackendKind::Cpu => 2.0 * 2048.0 * 8e9 * f64::from(units),
         _ => 64e15,
+    }
+}
+
+/// As [`peak_ops`], in bytes of the weight read a second: four 64-byte loads a cycle at 8 GHz for a processor's core,
+/// whatever cache they come from; for a GPU, 64·10¹² on the whole device.
+fn peak_bytes(backend: BackendKind, units: u32) -> f64 {
+    match backend {
+        BackendKind::Cpu => 256.0 * 8e9 * f64::from(units),
+        _ => 64e12,
     }
 }
 
@@ -238,7 +248,14 @@ impl<'a> Check<'a> {
     /// Times that were never measured: placeholders, and what no device can do.
     fn times(&mut self, at: &str, problem: &Problem, row: &Row) {
         let device = &self.located.decisions.device.device;
-        let floor = problem.flops() as f64 / peak_ops(device.backend, device.units) * 1e9;
+        let ops_ns = problem.flops() as f64 / peak_ops(device.backend, device.units) * 1e9;
+        let bytes = weight_bytes(problem.n, problem.k, problem.b) as f64;
+        let bytes_ns = bytes / peak_bytes(device.backend, device.units) * 1e9;
+        let (floor, does) = if ops_ns >= bytes_ns {
+            (ops_ns, "multiplies this")
+        } else {
+            (bytes_ns, "reads this weight")
+        };
         let [low, high] = row.interval_ns;
         let fields = [
             ("time_ns", row.time_ns),
@@ -251,7 +268,7 @@ impl<'a> Check<'a> {
             let message = if !ns.is_finite() || ns <= 0.0 {
                 format!("{ns} is a placeholder, not a time")
             } else if ns < floor {
-                format!("{ns} ns is impossible: no such device multiplies this in under {floor:.3} ns")
+                format!("{ns} ns is impossible: no such device {does} in under {floor:.3} ns")
             } else {
                 continue;
             };
