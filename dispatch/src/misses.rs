@@ -157,8 +157,8 @@ impl Misses {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.{}.tmp", std::process::id(), WRITES.fetch_add(1, Relaxed)));
         let temporary = path.with_file_name(name);
-        let written = write_to_disk(&temporary, text.as_bytes())
-            .and_then(|()| std::fs::rename(&temporary, path));
+        let written =
+            write_to_disk(&temporary, text.as_bytes()).and_then(|()| std::fs::rename(&temporary, path));
         if written.is_err() {
             // The first error is the one to report.
             let _ = std::fs::remove_file(&temporary);

@@ -38,7 +38,8 @@ fn crate_root() -> &'static Path {
 fn declarations() -> Vec<Declaration> {
     let folder = crate_root().parent().unwrap().join("shapes");
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     files.sort();
     Declaration::read_all(&files).unwrap()
 }
@@ -57,8 +58,11 @@ fn pick<'a, T>(from: &'a [T], text: &str) -> &'a T {
 
 /// A kernel that runs a problem over a weight in `layout`: the first launchable one of a sequence drawn from `text`.
 fn drawn(problem: &Problem, layout: Layout, deterministic: bool, text: &str) -> Config {
-    let fit: Vec<&'static Family> =
-        families().iter().copied().filter(|f| f.backend == BackendKind::Cpu && f.formats.contains(&problem.b)).collect();
+    let fit: Vec<&'static Family> = families()
+        .iter()
+        .copied()
+        .filter(|f| f.backend == BackendKind::Cpu && f.formats.contains(&problem.b))
+        .collect();
     let mut state = draw(text);
     let mut next = move |below: usize| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -93,6 +97,7 @@ fn made_up(model: &str, gemm: &Gemm) -> Weight {
         out: gemm.out,
         epilogue: if gemm.bias { Epilogue::Bias } else { Epilogue::None },
         deterministic: gemm.deterministic,
+        second: None,
         error: None,
         max_error: gemm.max_error,
         alternatives: vec![],
@@ -108,7 +113,8 @@ fn made_up(model: &str, gemm: &Gemm) -> Weight {
         let kernel =
             |rank| drawn(&problem, weight.layout, weight.deterministic, &format!("{shape} {m} {rank}"));
         let winner = kernel(0);
-        let mut others: Vec<Config> = [1, 2].map(kernel).into_iter().filter(|other| *other != winner).collect();
+        let mut others: Vec<Config> =
+            [1, 2].map(kernel).into_iter().filter(|other| *other != winner).collect();
         others.dedup();
         weight.rows.push(row(&weight, m, &winner, &others, &[]));
     }
@@ -196,8 +202,7 @@ fn points(table: &Table<'_>, weight: &Weight) -> Vec<u32> {
     }
     let plan = table.weight(&weight.name).unwrap();
     let group = &table.data().groups[plan.group as usize];
-    let segments = &table.data().segments[group.first as usize..(group.first + group.len) as usize];
-    let near = segments.iter().flat_map(|segment| [segment.from, segment.m]);
+    let near = table.data().segments_of(group).flat_map(|segment| [segment.from, segment.m]);
     let near = near.flat_map(|m| m.saturating_sub(2).max(1)..=m.saturating_add(2).min(LAST));
     let points: BTreeSet<u32> = near.chain(1..=300).chain((300..=LAST).step_by(61)).chain([LAST]).collect();
     points.into_iter().collect()

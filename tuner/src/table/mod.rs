@@ -5,6 +5,7 @@
 //! steps, each in its own module: parse → validate → cover (fewest kernels) → intervals → lower (groups, segments,
 //! perfect hash) → emit. The same decisions give the same bytes on every host and from every folder.
 
+mod copies;
 mod cover;
 pub mod decisions;
 mod emit;
@@ -21,6 +22,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+pub use copies::SecondCopy;
 pub use decisions::{Alternative, Decisions, DeviceRecord, Row, Tie, Verdict, Weight};
 pub use evidence::{Finalist, Status};
 pub use lower::Lowered;

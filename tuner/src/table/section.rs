@@ -4,7 +4,7 @@
 //! recorded, and [`Document::finish`] turns any fault into an error before such a value can be used. Lines of all
 //! fields read are kept by path (`weight[0].row[2].m`), for faults that are found later.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,23 @@ pub(super) struct Document {
     lines: RefCell<Lines>,
 }
 
-/// Where each field stands, by path.
-pub(super) type Lines = HashMap<String, usize>;
+/// Where each field stands, by path. They are noted as they are read, and sorted when a fault first asks for one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    noted: Vec<(String, usize)>,
+    sorted: OnceCell<HashMap<String, usize>>,
+}
+
+impl Lines {
+    fn note(&mut self, path: String, line: usize) {
+        self.noted.push((path, line));
+    }
+
+    /// The line of a field that was in the file.
+    pub(super) fn of(&self, path: &str) -> Option<usize> {
+        self.sorted.get_or_init(|| self.noted.iter().cloned().collect()).get(path).copied()
+    }
+}
 
 impl Document {
     /// Parses a document.
@@ -115,7 +130,7 @@ impl<'d> Section<'d> {
         self.asked.borrow_mut().push(key);
         let value = self.table.get(key)?;
         let line = self.document.line(value.span());
-        self.document.lines.borrow_mut().insert(self.field(key), line);
+        self.document.lines.borrow_mut().note(self.field(key), line);
         Some((value.get_ref(), line))
     }
 
@@ -150,10 +165,15 @@ impl<'d> Section<'d> {
 
     /// A sub-section.
     pub(super) fn section(&self, key: &'static str) -> Option<Section<'d>> {
-        let Some((value, line)) = self.find(key) else {
+        if !self.table.contains_key(key) {
             self.fault(key, self.line, "missing", "every table has this section; restore it or tune again");
-            return None;
-        };
+        }
+        self.optional_section(key)
+    }
+
+    /// A sub-section that need not be there.
+    pub(super) fn optional_section(&self, key: &'static str) -> Option<Section<'d>> {
+        let (value, line) = self.find(key)?;
         let table = value.as_table();
         if table.is_none() {
             self.wrong(key, line, "a table", value);
@@ -172,7 +192,7 @@ impl<'d> Section<'d> {
         for (index, element) in array.iter().enumerate() {
             let line = self.document.line(element.span());
             let name = format!("{key}[{index}]");
-            self.document.lines.borrow_mut().insert(self.field(&name), line);
+            self.document.lines.borrow_mut().note(self.field(&name), line);
             match element.get_ref().as_table() {
                 Some(table) => sections.push(self.child(name, table, line)),
                 None => self.fault(&name, line, "expected a table", "write it as [[…]]"),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_kernels::backend::Fingerprint;
 use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Problem, is_launchable};
 
+use super::copies;
 use super::decisions::{Row, Verdict, Weight};
 use super::parse::Located;
 use crate::diag::{BadInput, Fault};
@@ -163,6 +164,9 @@ impl<'a> Check<'a> {
                 }
             }
         }
+        for (field, message, help) in copies::faults(weight) {
+            self.fault(&at(field), message, help);
+        }
         if weight.rows.is_empty() {
             self.fault(&at("row"), "the weight has no row", "tune at one M at least");
         }
@@ -195,7 +199,7 @@ impl<'a> Check<'a> {
     }
 
     fn row(&mut self, at: &str, weight: &'a Weight, row: &'a Row) {
-        let problem = weight.key().problem(row.m);
+        let problem = weight.key_at(row.m).problem(row.m);
         if row.m == 0 {
             self.fault(&format!("{at}.m"), "must be at least 1", "there is no GEMM without rows");
             return;
@@ -251,11 +255,8 @@ impl<'a> Check<'a> {
         let ops_ns = problem.flops() as f64 / peak_ops(device.backend, device.units) * 1e9;
         let bytes = weight_bytes(problem.n, problem.k, problem.b) as f64;
         let bytes_ns = bytes / peak_bytes(device.backend, device.units) * 1e9;
-        let (floor, does) = if ops_ns >= bytes_ns {
-            (ops_ns, "multiplies this")
-        } else {
-            (bytes_ns, "reads this weight")
-        };
+        let (floor, does) =
+            if ops_ns >= bytes_ns { (ops_ns, "multiplies this") } else { (bytes_ns, "reads this weight") };
         let [low, high] = row.interval_ns;
         let fields = [
             ("time_ns", row.time_ns),
@@ -308,9 +309,10 @@ impl<'a> Check<'a> {
                 "tune again without one of them",
             );
         }
-        if config.layout() != weight.layout {
-            let message = format!("reads {}, but the weight is stored in {}", config.layout(), weight.layout);
-            self.fault(field, message, "all rows of a weight share its format and layout");
+        let layout = weight.key_at(problem.m).layout;
+        if config.layout() != layout {
+            let message = format!("reads {}, but the weight is stored in {layout}", config.layout());
+            self.fault(field, message, "all rows of a copy share its format and layout");
         }
         if weight.deterministic && !(config.family().deterministic)(&config) {
             let message = "does not give the same bits on every run, but the weight demands it";
@@ -337,11 +339,13 @@ impl<'a> Check<'a> {
         let mut rows = BTreeMap::new();
         for (index, weight) in self.located.decisions.weights.iter().enumerate() {
             for (position, row) in weight.rows.iter().enumerate() {
-                let Some((first, kept)) = rows.insert((weight.key(), row.m), (index, row)) else { continue };
+                let Some((first, kept)) = rows.insert((weight.key_at(row.m), row.m), (index, row)) else {
+                    continue;
+                };
                 if first == index {
                     continue;
                 }
-                rows.insert((weight.key(), row.m), (first, kept));
+                rows.insert((weight.key_at(row.m), row.m), (first, kept));
                 let tied = |a: &Row, b: &Row| a.tie_set.iter().any(|tie| tie.config == b.config);
                 if kept.config == row.config {
                     continue;
