@@ -86,10 +86,13 @@ fn main() {
     });
 }
 
-/// The forms, each as a pass over all requests.
+/// One pass of a form over all requests.
+type Pass<'b> = Box<dyn Fn() + 'b>;
+
+/// The forms.
 struct Bench<'b> {
     requests: &'b [Request],
-    forms: Vec<(&'static str, Box<dyn Fn() + 'b>)>,
+    forms: Vec<(&'static str, Pass<'b>)>,
 }
 
 impl<'b> Bench<'b> {
