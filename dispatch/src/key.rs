@@ -104,6 +104,7 @@ codes!(format_code, format_of, Format {
     MxFp6E2m3 = 5,
     MxFp6E3m2 = 6,
     MxFp4 = 7,
+    MxInt8 = 8,
 });
 codes!(scaling_code, scaling_of, Scaling { None = 0, Tensor = 1, Channel = 2, Block32 = 3 });
 codes!(layout_code, layout_of, Layout {

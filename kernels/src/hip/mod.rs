@@ -6,6 +6,8 @@
 
 #[cfg(feature = "std")]
 pub mod compile;
+#[cfg(feature = "hip")]
+mod host;
 #[cfg(feature = "std")]
 pub mod launch;
 pub mod mfma16;
@@ -20,6 +22,8 @@ use crate::{
     config::Config, device::Device, family::Reject, format::quantize::Quantized, layout::Layout,
     problem::Problem,
 };
+#[cfg(feature = "hip")]
+pub use host::{Conditions, Hip, HipSession, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];

@@ -28,7 +28,7 @@ pub static NAIVE: Family = Family {
     revision: 1,
     backend: BackendKind::Hip,
     summary: "any problem over row-major weights, without matrix instructions",
-    formats: Format::ALL,
+    formats: Format::WEIGHTS,
     params: PARAMS,
     launchable,
     fallback,
@@ -164,6 +164,7 @@ mod planned {
             Special::AllOnes => 1,
             Special::NegativeZero => 2,
             Special::None => 3,
+            Special::Integer => 4,
         };
         let values = [
             ("BITS", format.bits() as u32),
