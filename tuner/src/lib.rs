@@ -9,6 +9,8 @@ pub mod diag;
 pub mod files;
 pub mod gate;
 pub mod import;
+#[cfg(feature = "emulator")]
+pub mod inspect;
 pub mod journal;
 pub mod lint;
 pub mod operands;

@@ -8,6 +8,8 @@ mod devices;
 mod emulate;
 mod explain;
 mod import;
+#[cfg(feature = "emulator")]
+mod inspect;
 mod lint;
 mod manual;
 mod replay;
@@ -40,6 +42,8 @@ enum Command {
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
     Import(import::ImportArgs),
+    #[cfg(feature = "emulator")]
+    Inspect(inspect::InspectArgs),
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
@@ -66,6 +70,8 @@ impl Cli {
             #[cfg(feature = "emulator")]
             Command::Emulate(args) => args.run(),
             Command::Import(args) => args.run(),
+            #[cfg(feature = "emulator")]
+            Command::Inspect(args) => args.run(),
             Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
