@@ -20,3 +20,4 @@ pub mod stats;
 pub mod table;
 pub mod tune;
 pub mod units;
+pub mod worker;

@@ -14,6 +14,7 @@ mod replay;
 mod shapes;
 mod tune;
 mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ enum Command {
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Worker(worker::WorkerArgs),
 }
 
 impl Cli {
@@ -70,6 +72,7 @@ impl Cli {
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),
