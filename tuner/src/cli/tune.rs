@@ -178,7 +178,11 @@ impl TuneArgs {
 
     fn decide(&self, run: &Run<'_>, rig: Box<dyn Rig + '_>, journal: Option<Journal>) -> anyhow::Result<()> {
         let (device, fingerprint) = device_of(&run.header.device)?;
-        let settings = Settings { seed: self.seed, budget_s: run.header.budget_s, ..Settings::default() };
+        let mut settings = Settings { seed: self.seed, budget_s: run.header.budget_s, ..Settings::default() };
+        if fingerprint.is_simulated() {
+            // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
+            settings.warmup_ns = 0.0;
+        }
         let mut recorder = Recorder::new(rig, journal);
         let mut progress: Box<dyn Progress> =
             if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) };
@@ -224,7 +228,15 @@ impl TuneArgs {
         }
         print!("{}", summary(decisions, compiled, outcome));
         let stem = folder.join(&decisions.model);
-        println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+        if decisions.device.is_simulated() {
+            println!(
+                "wrote {stem}.toml and .csv, and no module: the device is simulated, its times mean nothing elsewhere \
+                 (`tilewright compile --allow-simulated` makes one all the same)",
+                stem = stem.display()
+            );
+        } else {
+            println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+        }
         for warning in &compiled.warnings {
             eprintln!("warning: {warning}");
         }

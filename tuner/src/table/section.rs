@@ -78,7 +78,7 @@ pub(super) struct Section<'d> {
     document: &'d Document<'d>,
     table: &'d DeTable<'d>,
     path: String,
-    line: usize,
+    pub(super) line: usize,
     asked: RefCell<Vec<&'static str>>,
 }
 
