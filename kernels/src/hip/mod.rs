@@ -12,6 +12,8 @@ mod host;
 pub mod launch;
 pub mod mfma16;
 pub mod naive;
+#[cfg(feature = "std")]
+pub mod objects;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -20,7 +22,7 @@ use crate::{
     problem::Problem,
 };
 #[cfg(feature = "hip")]
-pub use host::{Conditions, Hip, HipSession, toolchain};
+pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
