@@ -14,6 +14,9 @@ pub mod mfma16;
 pub mod naive;
 #[cfg(feature = "std")]
 pub mod objects;
+#[cfg(feature = "std")]
+pub mod quantise;
+pub mod skinny;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -25,7 +28,7 @@ use crate::{
 pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[&naive::NAIVE];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
@@ -33,6 +36,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
     let _ = device;
     match config.family().name {
         "hip.naive" => Some(naive::plan(config, problem)),
+        _ if skinny::is_skinny(config.family()) => Some(skinny::plan::plan(config, problem)),
         _ => None,
     }
 }

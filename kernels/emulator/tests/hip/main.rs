@@ -7,3 +7,6 @@
 mod harness;
 mod layout;
 mod naive;
+mod quantise;
+mod skinny;
+mod skinny_compiled;
