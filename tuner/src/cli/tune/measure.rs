@@ -159,12 +159,16 @@ impl TuneArgs {
     /// be repeated.
     fn decide(&self, run: &Run<'_>, mut recorder: Recorder<'_>) -> anyhow::Result<Option<Journal>> {
         let (device, fingerprint) = run.header.device.device()?;
-        let settings = Settings {
+        let mut settings = Settings {
             seed: self.seed,
             budget_s: run.header.budget_s,
             per_gemm_s: run.header.per_gemm_s,
             ..Settings::default()
         };
+        if fingerprint.is_simulated() {
+            // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
+            settings.warmup_ns = 0.0;
+        }
         let mut progress: Box<dyn Progress> =
             if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) };
         let previous = run.earlier.previous.as_ref();

@@ -19,7 +19,15 @@ pub(super) fn report(
     }
     print!("{}", summary(decisions, compiled, outcome));
     let stem = folder.join(&decisions.model);
-    println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+    if decisions.device.is_simulated() {
+        println!(
+            "wrote {stem}.toml and .csv, and no module: the device is simulated, its times mean nothing elsewhere \
+             (`tilewright compile --allow-simulated` makes one all the same)",
+            stem = stem.display()
+        );
+    } else {
+        println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+    }
     for warning in &compiled.warnings {
         eprintln!("warning: {warning}");
     }
