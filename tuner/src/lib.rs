@@ -14,6 +14,7 @@ pub mod lint;
 pub mod operands;
 pub mod race;
 pub mod replay;
+pub mod report;
 pub mod search;
 pub mod shapes;
 pub mod stats;

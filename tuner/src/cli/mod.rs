@@ -11,6 +11,7 @@ mod import;
 mod lint;
 mod manual;
 mod replay;
+mod report;
 mod shapes;
 mod tune;
 mod verify;
@@ -48,6 +49,7 @@ enum Command {
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
     Replay(replay::Args),
+    Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     Worker(worker::WorkerArgs),
@@ -70,6 +72,7 @@ impl Cli {
             Command::Import(args) => args.run(),
             Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
+            Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
             Command::Worker(args) => args.run(),
