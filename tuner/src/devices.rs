@@ -29,6 +29,18 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Backend>> {
     }
 }
 
+/// Opens a device of the kind that a table was made for: the first one there is.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_kind(kind: BackendKind) -> anyhow::Result<Box<dyn Backend>> {
+    match kind {
+        BackendKind::Cpu => open("cpu"),
+        BackendKind::Cuda => open("cuda:0"),
+        BackendKind::Hip => open("hip:0"),
+    }
+}
+
 fn parse_ordinal(text: &str) -> anyhow::Result<u32> {
     text.parse().ok().with_context(|| format!("`{text}` is not the number of a device; the first one is 0"))
 }

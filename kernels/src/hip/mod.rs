@@ -13,6 +13,8 @@ pub mod launch;
 pub mod mfma16;
 pub mod naive;
 #[cfg(feature = "std")]
+pub mod objects;
+#[cfg(feature = "std")]
 pub mod quantise;
 pub mod skinny;
 
@@ -23,7 +25,7 @@ use crate::{
     problem::Problem,
 };
 #[cfg(feature = "hip")]
-pub use host::{Conditions, Hip, HipSession, toolchain};
+pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
@@ -46,8 +48,8 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 #[cfg(feature = "std")]
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
     match layout {
-        Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
         Layout::RowMajor => naive::pack(weight),
+        Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
         _ => Err(Reject::problem("no HIP kernel reads this layout")),
     }
 }

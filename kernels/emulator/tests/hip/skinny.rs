@@ -142,11 +142,8 @@ fn parts_of_k_come_together_however_they_are_added() {
         for reduce in 0..3 {
             let values = [("form", DENSE16), ("reduce", reduce), ("split_k", 4), ("waves", 2)];
             let config = config(family(fp8), &values);
-            let problem = Problem {
-                out: OutType::Bf16,
-                epilogue: Epilogue::Bias,
-                ..problem([5, 70, 1000], fp8, fp8)
-            };
+            let problem =
+                Problem { out: OutType::Bf16, epilogue: Epilogue::Bias, ..problem([5, 70, 1000], fp8, fp8) };
             let d = prove(&rig, &config, &problem, &ORDERS[..3]);
             if (config.family().deterministic)(&config) {
                 assert!(d.iter().all(|other| other == &d[0]), "{config} gives the same bits every time");
@@ -161,9 +158,12 @@ fn any_m_n_and_k_is_right() {
         for (a, b) in formats(rig.arch) {
             let block = if b.is_mx() { 32 } else { 1 };
             // bf16 rows that cannot be read where they lie; one element; a single block; more parts of K than waves.
-            for ([m, n, k], split) in [([3, 17, 131 * block], 2), ([1, 1, block], 1), ([16, 65, 8 * block], 1)] {
+            for ([m, n, k], split) in
+                [([3, 17, 131 * block], 2), ([1, 1, block], 1), ([16, 65, 8 * block], 1)]
+            {
                 let wide = [("form", DENSE32), ("panels", 4), ("waves", 4), ("split_k", split), ("depth", 3)];
-                let narrow = [("form", DENSE16), ("split_k", split), ("depth", 2), ("waves", 2), ("reduce", 1)];
+                let narrow =
+                    [("form", DENSE16), ("split_k", split), ("depth", 2), ("waves", 2), ("reduce", 1)];
                 for values in [&wide[..], &narrow] {
                     prove(&rig, &config(family(b), values), &problem([m, n, k], a, b), &ORDERS[..2]);
                 }
@@ -190,7 +190,11 @@ fn changed_kernels_are_found_out() {
         let fp8 = if rig.arch == "gfx942" { Format::Fp8E4m3Fnuz } else { Format::Fp8E4m3 };
         let problem = problem([8, 40, 1650], fp8, fp8);
         for (from, to, what) in both {
-            assert!(catches(&rig, &config(&skinny::FP8, &stream), &problem, [from, to]), "{what} on {}", rig.arch);
+            assert!(
+                catches(&rig, &config(&skinny::FP8, &stream), &problem, [from, to]),
+                "{what} on {}",
+                rig.arch
+            );
         }
         let mut changes = queues.to_vec();
         if rig.arch == "gfx950" {
@@ -201,7 +205,11 @@ fn changed_kernels_are_found_out() {
             ));
         }
         for (from, to, what) in changes {
-            assert!(catches(&rig, &config(&skinny::FP8, &queue), &problem, [from, to]), "{what} on {}", rig.arch);
+            assert!(
+                catches(&rig, &config(&skinny::FP8, &queue), &problem, [from, to]),
+                "{what} on {}",
+                rig.arch
+            );
         }
     }
 }

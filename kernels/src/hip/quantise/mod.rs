@@ -68,13 +68,7 @@ pub fn step(format: Format, m: u32, k: u32, first: usize) -> Step {
         grid,
         threads: THREADS,
         lds_bytes: 0,
-        args: vec![
-            Arg::Activation,
-            Arg::Scratch(first),
-            Arg::Scratch(scales),
-            Arg::U32(m),
-            Arg::U32(k),
-        ],
+        args: vec![Arg::Activation, Arg::Scratch(first), Arg::Scratch(scales), Arg::U32(m), Arg::U32(k)],
         packs_activation: true,
     }
 }
