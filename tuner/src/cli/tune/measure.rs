@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tilewright_kernels::BackendKind;
 use tilewright_kernels::backend::Regime;
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
 use super::report::report;
+use crate::devices;
 use crate::journal::{self, History, Journal, Record, RunHeader};
+use crate::objects;
 use crate::shapes::Declaration;
 use crate::table::{self, Decisions};
 use crate::tune::{
@@ -48,7 +51,7 @@ impl TuneArgs {
         };
         let (mut journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
-            eprintln!("warning: {damage}");
+            crate::style::warn(&damage.to_string());
         }
         let mut history = History::new(reading.records);
         let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
@@ -172,8 +175,11 @@ impl TuneArgs {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
         }
-        let mut progress: Box<dyn Progress> =
-            if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) };
+        let mut progress: Box<dyn Progress> = if crate::style::is_quiet() || self.json {
+            Box::new(Silent)
+        } else {
+            Box::new(TerminalProgress::default())
+        };
         let previous = run.earlier.previous.as_ref();
         let outcome = tune(
             run.works,
@@ -208,6 +214,14 @@ impl TuneArgs {
             recorder.check()?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        if decisions.device.device.backend == BackendKind::Hip {
+            match devices::hip_toolchain() {
+                Ok(toolchain) => {
+                    objects::write(run.folder, &decisions, toolchain)?;
+                }
+                Err(missing) => eprintln!("warning: no code objects beside the table: {missing}"),
+            }
+        }
         if !outcome.stopped {
             let Outcome { measurements, evaluations, .. } = outcome;
             recorder.record(&Record::End { measurements, evaluations });
@@ -235,7 +249,7 @@ impl TuneArgs {
         journal.sync()?;
         let outcome = Outcome { measurements, evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !self.quiet && !self.json {
+        if !crate::style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)
