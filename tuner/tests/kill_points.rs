@@ -77,7 +77,8 @@ fn a_journal_cut_anywhere_leads_to_the_same_table_and_the_same_records() {
     cuts.extend([length - 1, length - 30, length - 150]);
     for cut in cuts {
         let fixture = Fixture::with(SHAPES);
-        let folder = fixture.out().join(undisturbed.fixture.file("toml").parent().unwrap().file_name().unwrap());
+        let folder =
+            fixture.out().join(undisturbed.fixture.file("toml").parent().unwrap().file_name().unwrap());
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("tiny.journal"), &undisturbed.journal[..cut]).unwrap();
         let output = fixture.tune_faulty(TRACE, &["--quiet"]);
@@ -115,7 +116,8 @@ fn killing_tuner_or_worker_again_and_again_leads_to_the_same_table() {
             }
             left -= 1;
             if of_worker {
-                let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+                let children =
+                    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
                 for worker in children.split_whitespace() {
                     let worker = Pid::from_raw(worker.parse().unwrap()).unwrap();
                     let _ = kill_process(worker, Signal::KILL);

@@ -71,6 +71,7 @@ fn journal(path: &Path, decisions: &Decisions) {
                 declaration: "0".into(),
                 tables: "0".into(),
                 seed,
+                per_gemm_s: None,
                 budget_s: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,

@@ -36,7 +36,9 @@ fn failures(fixture: &Fixture) -> BTreeMap<String, String> {
     for kind in ["gate", "evaluated"] {
         for record in records(&fixture.file("journal"), kind) {
             if let Some(reason) = record["reason"].as_str() {
-                failures.entry(record["candidate"].as_str().unwrap().to_string()).or_insert(reason.to_string());
+                failures
+                    .entry(record["candidate"].as_str().unwrap().to_string())
+                    .or_insert(reason.to_string());
             }
         }
     }
@@ -74,8 +76,8 @@ fn every_faulty_candidate_is_named_with_its_reason_and_all_others_are_measured()
     let rules: Vec<String> =
         faults.iter().zip(&seeds[1..]).map(|((fault, _), seed)| format!("{fault}@{seed}")).collect();
     let fixture = Fixture::with(ONE_GEMM);
-    let output = fixture
-        .tune_faulty(&rules.join(";"), &["--quiet", "--hang-after", "1s", "--worker-memory", "600"]);
+    let output =
+        fixture.tune_faulty(&rules.join(";"), &["--quiet", "--hang-after", "1s", "--worker-memory", "600"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let failures = failures(&fixture);
     for ((fault, reason), seed) in faults.iter().zip(&seeds[1..]) {

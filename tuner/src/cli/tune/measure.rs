@@ -41,7 +41,10 @@ impl TuneArgs {
         let folder = self.folder(&fingerprint.key())?;
         let path = folder.join(format!("{}.journal", declaration.model));
         let waits = || {
-            eprintln!("{}: another tilewright process is tuning this model on this device; waiting for it", path.display());
+            eprintln!(
+                "{}: another tilewright process is tuning this model on this device; waiting for it",
+                path.display()
+            );
         };
         let (mut journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
