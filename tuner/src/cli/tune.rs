@@ -116,7 +116,7 @@ impl TuneArgs {
         })?;
         let (journal, reading) = Journal::open(&folder.join(format!("{}.journal", declaration.model)))?;
         for damage in &reading.damaged {
-            eprintln!("warning: {damage}");
+            crate::style::warn(&damage.to_string());
         }
         let history = History::new(reading.records);
         let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
@@ -226,7 +226,7 @@ impl TuneArgs {
         let stem = folder.join(&decisions.model);
         println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
         for warning in &compiled.warnings {
-            eprintln!("warning: {warning}");
+            crate::style::warn(&warning.to_string());
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Earlier {
                     tables.push(decisions);
                 }
                 Err(bad) if path == own => return Err(bad.into()),
-                Err(bad) => eprintln!("warning: not used as a start: {bad}"),
+                Err(bad) => crate::style::warn(&format!("not used as a start: {bad}")),
             }
         }
         Ok(Earlier { tables, previous })
