@@ -24,3 +24,4 @@ pub mod style;
 pub mod table;
 pub mod tune;
 pub mod units;
+pub mod worker;

@@ -13,6 +13,8 @@ pub mod launch;
 pub mod mfma16;
 pub mod naive;
 #[cfg(feature = "std")]
+pub mod objects;
+#[cfg(feature = "std")]
 pub mod quantise;
 pub mod skinny;
 
@@ -23,7 +25,7 @@ use crate::{
     problem::Problem,
 };
 #[cfg(feature = "hip")]
-pub use host::{Conditions, Hip, HipSession, toolchain};
+pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];

@@ -16,6 +16,7 @@ mod report;
 mod shapes;
 mod tune;
 mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,7 @@ enum Command {
     Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Worker(worker::WorkerArgs),
 }
 
 impl Cli {
@@ -84,6 +86,7 @@ impl Cli {
             Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),
