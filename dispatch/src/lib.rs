@@ -32,6 +32,8 @@ pub mod lookup;
 pub mod misses;
 mod nearest;
 mod proven;
+#[cfg(feature = "std")]
+pub mod record;
 pub mod table;
 
 pub use bind::{BindFault, KernelFault, Table};

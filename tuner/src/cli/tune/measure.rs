@@ -48,7 +48,7 @@ impl TuneArgs {
         };
         let (mut journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
-            eprintln!("warning: {damage}");
+            crate::style::warn(&damage.to_string());
         }
         let mut history = History::new(reading.records);
         let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
@@ -172,8 +172,11 @@ impl TuneArgs {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
         }
-        let mut progress: Box<dyn Progress> =
-            if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) };
+        let mut progress: Box<dyn Progress> = if crate::style::is_quiet() || self.json {
+            Box::new(Silent)
+        } else {
+            Box::new(TerminalProgress::default())
+        };
         let previous = run.earlier.previous.as_ref();
         let outcome = tune(
             run.works,
@@ -235,7 +238,7 @@ impl TuneArgs {
         journal.sync()?;
         let outcome = Outcome { measurements, evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !self.quiet && !self.json {
+        if !crate::style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)

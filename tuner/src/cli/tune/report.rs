@@ -29,7 +29,7 @@ pub(super) fn report(
         println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
     }
     for warning in &compiled.warnings {
-        eprintln!("warning: {warning}");
+        crate::style::warn(&warning.to_string());
     }
     Ok(())
 }
