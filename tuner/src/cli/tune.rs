@@ -12,6 +12,7 @@ use tilewright_kernels::{BackendKind, Caps, Device};
 use crate::devices;
 use crate::diag::BadInput;
 use crate::journal::{self, DeviceRecord, History, Journal, RunHeader};
+use crate::objects;
 use crate::operands::WeightFile;
 use crate::shapes::Declaration;
 use crate::table::{self, Decisions, Finalist, evidence};
@@ -212,6 +213,14 @@ impl TuneArgs {
             bail!("{}: no table written: {why}", run.declaration.model);
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        if device.backend == BackendKind::Hip {
+            match devices::hip_toolchain() {
+                Ok(toolchain) => {
+                    objects::write(run.folder, &decisions, toolchain)?;
+                }
+                Err(missing) => eprintln!("warning: no code objects beside the table: {missing}"),
+            }
+        }
         self.report(&decisions, &compiled, &outcome, run.folder)
     }
 
@@ -230,12 +239,13 @@ impl TuneArgs {
         let stem = folder.join(&decisions.model);
         if decisions.device.is_simulated() {
             println!(
-                "wrote {stem}.toml and .csv, and no module: the device is simulated, its times mean nothing elsewhere \
+                "wrote {stem}.toml, .csv and code objects, and no module: the device is simulated, its times mean nothing elsewhere \
                  (`tilewright compile --allow-simulated` makes one all the same)",
                 stem = stem.display()
             );
         } else {
-            println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+            let objects = if decisions.device.device.backend == BackendKind::Hip { ", .objects" } else { "" };
+            println!("wrote {stem}.toml, .csv{objects} and .rs", stem = stem.display());
         }
         for warning in &compiled.warnings {
             eprintln!("warning: {warning}");
