@@ -13,6 +13,7 @@ pub mod gate;
 pub mod import;
 pub mod journal;
 pub mod lint;
+pub mod objects;
 pub mod operands;
 pub mod race;
 pub mod replay;
