@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod compare;
+pub mod devices;
 pub mod diag;
 pub mod files;
 pub mod gate;

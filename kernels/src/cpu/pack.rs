@@ -64,6 +64,9 @@ impl PackedWeight {
     pub fn pack(weight: &Quantized, layout: Layout) -> Result<Self, Reject> {
         let Quantized { format, scaling, rows, k, .. } = *weight;
         check(weight)?;
+        if !Format::WEIGHTS.contains(&format) {
+            return Err(Reject::problem("the format is one of activations, not of weights"));
+        }
         if !layout.is_cpu() {
             return Err(Reject::param("layout", "no CPU kernel reads it"));
         }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use tilewright_kernels::backend::{Backend, Fingerprint, Regime};
 use tilewright_kernels::config::fnv1a;
-use tilewright_kernels::cpu::Cpu;
 use tilewright_kernels::{BackendKind, Caps, Device};
 
+use crate::devices;
 use crate::diag::BadInput;
 use crate::journal::{self, DeviceRecord, History, Journal, RunHeader};
 use crate::operands::WeightFile;
@@ -29,7 +29,7 @@ pub(super) struct TuneArgs {
     /// Model declarations.
     #[arg(required = true)]
     shapes: Vec<PathBuf>,
-    /// Device to tune on. Only `cpu` exists in this version.
+    /// Device to tune on: `cpu`, `cuda:0`, … (see `tilewright devices`).
     #[arg(long, default_value = "cpu")]
     device: String,
     /// Folder that holds a folder of tables for each device.
@@ -67,12 +67,6 @@ impl TuneArgs {
     /// # Errors
     /// Bad input, a device or folder that is not there, or a journal that cannot be written.
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        if self.device != "cpu" {
-            bail!(
-                "--device {}: no such device; this version tunes on `cpu` (see `tilewright devices`)",
-                self.device
-            );
-        }
         if self.replay.is_some() && self.shapes.len() > 1 {
             bail!("--replay: a journal belongs to one declaration; give just that one");
         }
@@ -95,14 +89,14 @@ impl TuneArgs {
             return self.replay(path, declaration, works);
         }
         stop_on_ctrl_c()?;
-        let cpu = Cpu::detect();
+        let backend = devices::open(&self.device)?;
         let contests: f64 = jobs.iter().map(|(_, works)| contests(works)).sum();
         for (declaration, works) in &jobs {
             if STOP.load(Ordering::Relaxed) {
                 break;
             }
             let budget = self.budget.map(|seconds| seconds * contests_share(works, contests));
-            self.measure(&cpu, declaration, works, budget)?;
+            self.measure(backend.as_ref(), declaration, works, budget)?;
         }
         Ok(ExitCode::SUCCESS)
     }

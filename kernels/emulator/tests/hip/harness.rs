@@ -320,6 +320,17 @@ impl Case {
         Case { problem, activation, snapped, weight, weight_parts, bias, packed_activation, reference }
     }
 
+    /// Puts values at positions of the row-major activation, and computes anew what depends on it.
+    pub(crate) fn set_activation(&mut self, values: &[(usize, f32)]) {
+        for &(at, value) in values {
+            self.activation[at] = value;
+        }
+        let Case { problem, weight, bias, .. } = self;
+        let [m, k] = [problem.m, problem.k].map(|d| d as usize);
+        self.snapped = snap_activation_for(&self.activation, m, k, problem.a, weight);
+        self.reference = Reference::of_operands(problem, &self.snapped, weight, bias.as_deref(), Sample::All);
+    }
+
     /// A in bf16, row-major.
     fn activation_bytes(&self) -> Vec<u8> {
         self.activation.iter().flat_map(|v| Format::Bf16.encode(*v).to_le_bytes()).collect()

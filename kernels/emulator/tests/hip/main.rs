@@ -6,3 +6,7 @@
 
 mod harness;
 mod layout;
+mod naive;
+mod quantise;
+mod skinny;
+mod skinny_compiled;
