@@ -71,7 +71,6 @@ fn journal(path: &Path, decisions: &Decisions) {
                 declaration: "0".into(),
                 tables: "0".into(),
                 seed,
-                per_gemm_s: None,
                 budget_s: None,
                 per_gemm_s: None,
                 regime: "cold".into(),
