@@ -1,11 +1,13 @@
 //! The tuner: from a model declaration to a compiled dispatch table.
 
 pub mod bench;
+pub mod capture;
 pub mod check;
 pub mod cli;
 pub mod compare;
 pub mod devices;
 pub mod diag;
+pub mod export;
 pub mod files;
 pub mod gate;
 pub mod import;
@@ -13,6 +15,7 @@ pub mod import;
 pub mod inspect;
 pub mod journal;
 pub mod lint;
+pub mod objects;
 pub mod operands;
 pub mod race;
 pub mod replay;
@@ -20,6 +23,7 @@ pub mod report;
 pub mod search;
 pub mod shapes;
 pub mod stats;
+pub mod style;
 pub mod table;
 pub mod tune;
 pub mod units;

@@ -72,6 +72,7 @@ fn journal(path: &Path, decisions: &Decisions) {
                 tables: "0".into(),
                 seed,
                 budget_s: None,
+                per_gemm_s: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,
             }))

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
         for warning in &compiled.warnings {
-            eprintln!("warning: {}: {warning}", file.display());
+            crate::style::warn(&format!("{}: {warning}", file.display()));
         }
         let saved = compiled.winners - compiled.kernels;
         println!(

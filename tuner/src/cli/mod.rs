@@ -7,6 +7,7 @@ mod devices;
 #[cfg(feature = "emulator")]
 mod emulate;
 mod explain;
+mod export;
 mod import;
 #[cfg(feature = "emulator")]
 mod inspect;
@@ -24,12 +25,19 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tilewright_kernels::backend::Backend;
 
+use crate::style;
 use crate::table::Decisions;
 
 /// GEMM autotuner and dispatch-table compiler.
 #[derive(Parser)]
 #[command(name = "tilewright", version)]
 pub struct Cli {
+    /// Say nothing but results and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more.
+    #[arg(short, long, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -43,6 +51,7 @@ enum Command {
     Compile(compile::Args),
     /// Explains why a table picks the kernel it picks.
     Explain(explain::Args),
+    Export(export::ExportArgs),
     Import(import::ImportArgs),
     #[cfg(feature = "emulator")]
     Inspect(inspect::InspectArgs),
@@ -65,6 +74,7 @@ impl Cli {
     /// # Errors
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        style::set_level(self.quiet, self.verbose);
         match self.command {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
@@ -73,6 +83,7 @@ impl Cli {
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]
             Command::Emulate(args) => args.run(),
+            Command::Export(args) => args.run(),
             Command::Import(args) => args.run(),
             #[cfg(feature = "emulator")]
             Command::Inspect(args) => args.run(),
@@ -93,6 +104,6 @@ impl Cli {
 fn warn_of_other_device(decisions: &Decisions, backend: &dyn Backend) {
     let (table, here) = (&decisions.device.fingerprint, backend.fingerprint().to_string());
     if *table != here {
-        eprintln!("warning: the table was made on another device\n  table  {table}\n  here   {here}");
+        style::warn(&format!("the table was made on another device\n  table  {table}\n  here   {here}"));
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::files::write_atomic;
 use crate::report::report;
+use crate::style;
 
 /// Make one self-contained HTML page of tables and journals.
 ///
@@ -21,7 +22,7 @@ pub(super) struct ReportArgs {
     /// The page to write.
     #[arg(long, value_name = "FILE")]
     html: PathBuf,
-    /// Declarations of requests that an engine recorded.
+    /// What an engine recorded: declarations of misses, or records of TILEWRIGHT_RECORD.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     misses: Vec<PathBuf>,
 }
@@ -31,7 +32,8 @@ impl ReportArgs {
         let page = report(&self.files, &self.misses)?;
         write_atomic(&self.html, page.as_bytes())
             .with_context(|| format!("{}: cannot be written", self.html.display()))?;
-        eprintln!("wrote {} ({} KiB): open it in a browser", self.html.display(), page.len().div_ceil(1024));
+        let kib = page.len().div_ceil(1024);
+        style::note(&format!("wrote {} ({kib} KiB): open it in a browser", self.html.display()));
         Ok(ExitCode::SUCCESS)
     }
 }

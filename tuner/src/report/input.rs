@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::session::{self, Run};
+use crate::capture;
 use crate::compare::Side;
 use crate::diag::BadInput;
 use crate::import::read_text;
@@ -14,10 +15,18 @@ use crate::table::{self, Decisions, Finalist, evidence};
 pub(super) struct Inputs {
     /// Tables and journals, in the order given.
     pub(super) subjects: Vec<Subject>,
-    /// Recorded declarations, with the recorder's remarks by GEMM.
-    pub(super) misses: Vec<(Declaration, Vec<(String, Vec<String>)>)>,
+    /// What engines recorded.
+    pub(super) misses: Vec<Recorded>,
     /// Every file, and what it was taken for.
     pub(super) files: Vec<(PathBuf, String)>,
+}
+
+/// What an engine recorded.
+pub(super) enum Recorded {
+    /// Misses as a declaration, with the recorder's remarks by GEMM.
+    Misses(Declaration, Vec<(String, Vec<String>)>),
+    /// Every request, with the rung that answered.
+    Requests(Vec<capture::Request>),
 }
 
 /// A table with evidence and journal, or a journal.
@@ -129,11 +138,12 @@ impl Inputs {
     }
 }
 
-type Misses = (Declaration, Vec<(String, Vec<String>)>);
-
-/// A declaration, and the comments above each GEMM.
-fn read_misses(path: &Path) -> Result<Misses, BadInput> {
+/// A record of all requests, or a declaration and the comments above each GEMM.
+fn read_misses(path: &Path) -> Result<Recorded, BadInput> {
     let text = read_text(path)?;
+    if capture::is_record(&text) {
+        return capture::parse(path, &text).map(Recorded::Requests);
+    }
     let declaration = Declaration::parse(path, &text)?;
     let lines: Vec<&str> = text.lines().collect();
     let notes = declaration.gemms.iter().map(|gemm| {
@@ -145,5 +155,5 @@ fn read_misses(path: &Path) -> Result<Misses, BadInput> {
         (gemm.name.clone(), notes)
     });
     let notes = notes.collect();
-    Ok((declaration, notes))
+    Ok(Recorded::Misses(declaration, notes))
 }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use crate::compare::{Comparison, compare};
 use crate::diag::BadInput;
 use crate::units::time;
-use input::{Inputs, Subject};
+use input::{Inputs, Recorded, Subject};
 use page::{Fact, Page, Section};
 
 /// Makes a page of tables (`.toml`, each with evidence and journal where they lie beside it), journals, and declarations that
@@ -39,6 +39,15 @@ fn page_of(inputs: &Inputs) -> Page {
     let compared = comparison(&inputs.subjects);
     if let Some((comparison, names)) = &compared {
         sections.push(sections::changes(comparison, *names));
+    } else if inputs.subjects.len() > 1 {
+        let names: Vec<String> =
+            inputs.subjects.iter().enumerate().map(|(i, s)| format!("{}. {}", i + 1, s.name)).collect();
+        sections.push(Section {
+            id: "contents".into(),
+            title: "Tables".into(),
+            text: vec![format!("The sections are of: {}.", names.join("; "))],
+            ..Section::default()
+        });
     }
     let many = inputs.subjects.len() > 1;
     for (index, subject) in inputs.subjects.iter().enumerate() {
@@ -52,13 +61,17 @@ fn page_of(inputs: &Inputs) -> Page {
         }
         if many {
             for section in &mut own {
-                section.title = format!("{}: {}", subject.name, section.title);
+                section.title = format!("{}. {}", index + 1, section.title);
             }
         }
         sections.extend(own);
     }
-    for (index, (declaration, notes)) in inputs.misses.iter().enumerate() {
-        sections.push(sections::misses(&format!("misses-{index}"), declaration, notes));
+    for (index, recorded) in inputs.misses.iter().enumerate() {
+        let id = format!("recorded-{index}");
+        sections.push(match recorded {
+            Recorded::Misses(declaration, notes) => sections::misses(&id, declaration, notes),
+            Recorded::Requests(requests) => sections::requests(&id, requests),
+        });
     }
     sections.push(files_read(inputs));
     Page { title: title(inputs), subtitle: subtitle(inputs), facts: facts(&inputs.subjects), sections }

@@ -52,7 +52,7 @@ pub(in crate::report) fn draw(id: &str, weight: &str, finalists: &[&Finalist]) -
         };
         let name = short(&finalist.config, rivals(finalists, m));
         let name = if finalist.baseline { format!("default {name}") } else { name };
-        svg.text("row", [frame.left - 8.0, middle + 4.0], Anchor::End, &cut(&name, 46));
+        svg.text("row", [frame.left - 8.0, middle + 4.0], Anchor::End, &cut(&name, 40));
         svg.line("interval", &[[axis.at(bounded(low)), middle], [axis.at(bounded(high)), middle]]);
         let tip = format!(
             "{} at M = {m}: {ratio:.3}x, {low:.3} to {high:.3}; {}",

@@ -8,7 +8,7 @@ use crate::units::time;
 pub(in crate::report) fn changes(comparison: &Comparison, names: [&str; 2]) -> Section {
     let [slower, faster, same] = output::counts(comparison);
     let mut text = vec![format!(
-        "From {} to {}: {slower} rows slower, {faster} faster, {same} within noise. Two times are told apart where their 95 % \
+        "From 1, {}, to 2, {}: {slower} rows slower, {faster} faster, {same} within noise. Two times are told apart where their 95 % \
          intervals do not overlap.",
         names[0], names[1]
     )];
@@ -25,9 +25,9 @@ pub(in crate::report) fn changes(comparison: &Comparison, names: [&str; 2]) -> S
     if let Some([first, second]) = &comparison.devices {
         text.push(format!("The devices differ: {first}; {second}."));
     }
-    for (rows, name) in comparison.only.iter().zip(names) {
+    for (rows, number) in comparison.only.iter().zip(["1", "2"]) {
         if !rows.is_empty() {
-            text.push(format!("Only in {name}: {}.", rows.join(", ")));
+            text.push(format!("Only in {number}: {}.", rows.join(", ")));
         }
     }
     let mut grid = Grid::new(

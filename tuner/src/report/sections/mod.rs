@@ -6,6 +6,6 @@ mod session;
 mod table;
 
 pub(super) use changes::changes;
-pub(super) use misses::misses;
+pub(super) use misses::{misses, requests};
 pub(super) use session::session;
 pub(super) use table::table;
