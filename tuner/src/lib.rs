@@ -11,6 +11,7 @@ pub mod gate;
 pub mod import;
 pub mod journal;
 pub mod lint;
+pub mod merge;
 pub mod operands;
 pub mod race;
 pub mod replay;

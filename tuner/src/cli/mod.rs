@@ -10,6 +10,7 @@ mod explain;
 mod import;
 mod lint;
 mod manual;
+mod merge;
 mod replay;
 mod shapes;
 mod tune;
@@ -50,6 +51,7 @@ enum Command {
     Replay(replay::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -72,6 +74,7 @@ impl Cli {
             Command::Replay(args) => replay::run(args),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Merge(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),

@@ -193,7 +193,9 @@ impl Rig for RemoteRig<'_> {
         let question = Question::Quality { job: work.job(), formats: pair.to_string() };
         match self.ask(question, OPEN) {
             Ok(Answer::Quality(error)) => Ok(error),
-            Ok(Answer::Failed(why)) | Err(Death::Died(why) | Death::Killed(why)) => bail!("{}: {pair}: {why}", work.name),
+            Ok(Answer::Failed(why)) | Err(Death::Died(why) | Death::Killed(why)) => {
+                bail!("{}: {pair}: {why}", work.name)
+            }
             Ok(other) => bail!("{}: {pair}: the worker said {other:?}", work.name),
             Err(Death::Stopped) => Err(Stopped.into()),
         }
