@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use tilewright_kernels::BackendKind;
 use tilewright_kernels::backend::Backend;
 use tilewright_kernels::cpu::Cpu;
+use tilewright_kernels::hip::compile::{NotFound, Toolchain};
 
 /// Opens a device by its name.
 ///
@@ -85,15 +86,15 @@ fn hip_count() -> u32 {
     0
 }
 
-/// The compiler of HIP kernels, or why there is none; nothing in a build without the HIP backend.
-pub fn hip_compiler() -> Option<Result<String, String>> {
+/// The compiler of HIP kernels: ROCm's where it is, else a clang.
+///
+/// # Errors
+/// Where one was looked for.
+pub fn hip_toolchain() -> Result<Box<dyn Toolchain>, NotFound> {
     #[cfg(feature = "hip")]
-    return Some(match tilewright_kernels::hip::toolchain() {
-        Ok(toolchain) => Ok(toolchain.version().to_string()),
-        Err(missing) => Err(missing.to_string()),
-    });
+    return tilewright_kernels::hip::toolchain();
     #[cfg(not(feature = "hip"))]
-    None
+    tilewright_kernels::hip::compile::Clang::find().map(|clang| Box::new(clang) as Box<dyn Toolchain>)
 }
 
 /// One name of the list of devices.

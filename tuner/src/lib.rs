@@ -11,8 +11,11 @@ pub mod export;
 pub mod files;
 pub mod gate;
 pub mod import;
+#[cfg(feature = "emulator")]
+pub mod inspect;
 pub mod journal;
 pub mod lint;
+pub mod objects;
 pub mod operands;
 pub mod race;
 pub mod replay;

@@ -9,6 +9,8 @@ mod emulate;
 mod explain;
 mod export;
 mod import;
+#[cfg(feature = "emulator")]
+mod inspect;
 mod lint;
 mod manual;
 mod replay;
@@ -51,6 +53,8 @@ enum Command {
     Explain(explain::Args),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
+    #[cfg(feature = "emulator")]
+    Inspect(inspect::InspectArgs),
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
@@ -81,6 +85,8 @@ impl Cli {
             Command::Emulate(args) => args.run(),
             Command::Export(args) => args.run(),
             Command::Import(args) => args.run(),
+            #[cfg(feature = "emulator")]
+            Command::Inspect(args) => args.run(),
             Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
             Command::Report(args) => args.run(),

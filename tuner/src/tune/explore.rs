@@ -135,7 +135,9 @@ fn run(
         search(&field.space, seeds, field.sentinel, &mut bench, &mut strategy, &options, &mut log, known)
             .expect("seeds and sentinel are points of the field");
     let sentinel_ns = median(&log.sentinel_ns)?;
-    let ranked = outcome.ranked.iter().map(|(point, e)| (*point, e.ratio, e.launches)).collect();
+    let launches: HashMap<usize, usize> =
+        outcome.ranked.iter().map(|(point, found)| (*point, found.launches)).collect();
+    let ranked = outcome.believed.iter().map(|(point, ratio)| (*point, *ratio, launches[point])).collect();
     let m = field.candidates[field.sentinel].problem.m;
     Some(Searched { m, weight, field, ranked, sentinel_ns, warm: false })
 }

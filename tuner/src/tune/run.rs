@@ -50,7 +50,7 @@ impl Default for Settings {
 }
 
 /// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
-const WARM_UP_AGAIN_NS: f64 = 2e6;
+const WARM_UP_AGAIN_NS: f64 = 0.5e6;
 
 impl Settings {
     /// Warm-up of every contest but the first, nanoseconds.

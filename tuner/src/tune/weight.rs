@@ -144,6 +144,7 @@ pub(super) fn tune_weight(
     }
     let searched = refined;
 
+    let earlier = sources.history.verdicts(sources.fingerprint);
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
         progress.contest(&work.name, at.m, "finals");
@@ -152,7 +153,8 @@ pub(super) fn tune_weight(
             let point = at.field.find(&format!("{} {}", plan.formats, rows.get(&at.m)?))?;
             (at.field.candidates[point].plan() == plan).then_some(point)
         });
-        let bracket = Bracket { plan, incumbent, neighbours: &neighbours };
+        let earlier = earlier.get(key).copied();
+        let bracket = Bracket { plan, incumbent, earlier, neighbours: &neighbours };
         let verdict = if recorder.stopped {
             by_search(at, key, &bracket, "stopped before the finals")
         } else {

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tilewright_kernels::BackendKind;
 use tilewright_kernels::backend::Regime;
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
 use super::report::report;
+use crate::devices;
 use crate::journal::{self, History, Journal, Record, RunHeader};
+use crate::objects;
 use crate::shapes::Declaration;
 use crate::table::{self, Decisions};
 use crate::tune::{
@@ -211,6 +214,14 @@ impl TuneArgs {
             recorder.check()?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        if decisions.device.device.backend == BackendKind::Hip {
+            match devices::hip_toolchain() {
+                Ok(toolchain) => {
+                    objects::write(run.folder, &decisions, toolchain)?;
+                }
+                Err(missing) => eprintln!("warning: no code objects beside the table: {missing}"),
+            }
+        }
         if !outcome.stopped {
             let Outcome { measurements, evaluations, .. } = outcome;
             recorder.record(&Record::End { measurements, evaluations });

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tilewright_kernels::BackendKind;
+
 use crate::table::{self, Decisions};
 use crate::tune::{Outcome, summary};
 
@@ -21,12 +23,13 @@ pub(super) fn report(
     let stem = folder.join(&decisions.model);
     if decisions.device.is_simulated() {
         println!(
-            "wrote {stem}.toml and .csv, and no module: the device is simulated, its times mean nothing elsewhere \
+            "wrote {stem}.toml, .csv and .objects, and no module: the device is simulated, its times mean nothing elsewhere \
              (`tilewright compile --allow-simulated` makes one all the same)",
             stem = stem.display()
         );
     } else {
-        println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+        let objects = if decisions.device.device.backend == BackendKind::Hip { ", .objects" } else { "" };
+        println!("wrote {stem}.toml, .csv{objects} and .rs", stem = stem.display());
     }
     for warning in &compiled.warnings {
         crate::style::warn(&warning.to_string());
