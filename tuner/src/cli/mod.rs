@@ -48,9 +48,9 @@ enum Command {
     Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
     Compare(compare::CompareArgs),
-    /// Compiles tables (.toml) into Rust modules (.rs).
+    /// Compile tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
-    /// Explains why a table picks the kernel it picks.
+    /// Explain why a table picks the kernel it picks.
     Explain(explain::Args),
     Export(export::ExportArgs),
     Import(import::ImportArgs),

@@ -98,7 +98,8 @@ impl TerminalProgress {
         };
         let left =
             left.map_or(String::new(), |s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
-        format!("{}  {} launches{left}", self.what, self.launches)
+        let rate = self.launches as f64 / elapsed.max(1e-9);
+        format!("{}  {} launches, {rate:.0}/s{left}", self.what, self.launches)
     }
 }
 
