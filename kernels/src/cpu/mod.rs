@@ -29,6 +29,9 @@ mod output;
 mod pack;
 mod prior;
 mod redundant;
+#[cfg(all(feature = "std", debug_assertions))]
+#[doc(hidden)]
+pub mod sabotage;
 #[cfg(feature = "std")]
 mod scratch;
 #[cfg(feature = "std")]
