@@ -52,7 +52,9 @@ fn a_skinny_kernel_reads_its_weight_once() {
     assert_eq!(bound, "HBM");
     assert!((7e-6..9e-6).contains(&seconds), "{seconds} s");
     let text = seen.to_string();
-    for part in ["prediction, not a measurement", "published    12.3 µs", "8 load of 16 B", "quantise: 16 x 1"] {
+    for part in
+        ["prediction, not a measurement", "published    12.3 µs", "8 load of 16 B", "quantise: 16 x 1"]
+    {
         assert!(text.contains(part), "{part}:\n{text}");
     }
 }

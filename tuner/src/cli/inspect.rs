@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use tilewright_kernels::family::{family, families};
+use tilewright_kernels::family::{families, family};
 use tilewright_kernels::{BackendKind, Epilogue, Format, OutType, Problem, Scaling};
 
 use crate::inspect::machine::{MACHINES, Machine};

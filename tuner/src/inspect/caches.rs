@@ -60,8 +60,7 @@ impl Cache {
 /// compute unit holds.
 pub fn simulate(streams: &[Vec<u64>], machine: &Machine, resident: u32) -> Reuse {
     let device = &machine.device;
-    let mut l2: Vec<Cache> =
-        (0..machine.xcds).map(|_| Cache::new(u64::from(device.l2_kib) * 1024)).collect();
+    let mut l2: Vec<Cache> = (0..machine.xcds).map(|_| Cache::new(u64::from(device.l2_kib) * 1024)).collect();
     let mut mall = Cache::new(u64::from(device.llc_kib) * 1024);
     let mut reuse = Reuse::default();
     let mut distinct = HashSet::new();

@@ -114,7 +114,10 @@ fn main_loop(object: &CodeObject, listing: &[(u64, String)]) -> Vec<(u64, String
         })
         .collect();
     let matrix = |&(start, end): &(usize, usize)| {
-        listing[start..=end].iter().filter(|(_, m)| m.starts_with("v_mfma") || m.starts_with("v_smfmac")).count()
+        listing[start..=end]
+            .iter()
+            .filter(|(_, m)| m.starts_with("v_mfma") || m.starts_with("v_smfmac"))
+            .count()
     };
     let is_inner = |outer: &(usize, usize)| {
         !loops.iter().any(|l| l != outer && l.0 >= outer.0 && l.1 <= outer.1 && matrix(l) > 0)

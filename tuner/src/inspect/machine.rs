@@ -89,7 +89,8 @@ impl Machine {
     pub fn occupancy(&self, registers: u32, lds_bytes: u32, waves: u32) -> [u32; 3] {
         let waves_a_simd = (512 / registers.next_multiple_of(8).max(8)).min(8);
         let lds = self.device.l1_kib * 1024;
-        let by_lds = if lds_bytes == 0 { u32::MAX } else { lds / lds_bytes.next_multiple_of(self.lds_granule) };
+        let by_lds =
+            if lds_bytes == 0 { u32::MAX } else { lds / lds_bytes.next_multiple_of(self.lds_granule) };
         [4 * waves_a_simd / waves, by_lds, 32 / waves]
     }
 }

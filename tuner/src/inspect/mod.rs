@@ -74,20 +74,24 @@ pub fn choose(
 ) -> anyhow::Result<Config> {
     let mut fixed = Vec::new();
     for assignment in assignments.iter().flat_map(|a| a.split(',')).filter(|a| !a.is_empty()) {
-        let Some((name, value)) = assignment.split_once('=') else { bail!("`{assignment}` is not `name=value`") };
+        let Some((name, value)) = assignment.split_once('=') else {
+            bail!("`{assignment}` is not `name=value`")
+        };
         let names = || family.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
         let Some(index) = family.param_index(name) else {
             bail!("{} has no parameter `{name}`; it has {}", family.name, names());
         };
         let value = match family.params[index].domain {
-            Domain::Numbers(numbers) => {
-                value.parse().ok().filter(|v| numbers.contains(v)).with_context(|| {
-                    format!("{name}={value}: {} has {numbers:?}", family.name)
-                })?
-            }
-            Domain::Names(names) => names.iter().position(|n| *n == value).with_context(|| {
-                format!("{name}={value}: {} has {}", family.name, names.join(", "))
-            })? as u32,
+            Domain::Numbers(numbers) => value
+                .parse()
+                .ok()
+                .filter(|v| numbers.contains(v))
+                .with_context(|| format!("{name}={value}: {} has {numbers:?}", family.name))?,
+            Domain::Names(names) => names
+                .iter()
+                .position(|n| *n == value)
+                .with_context(|| format!("{name}={value}: {} has {}", family.name, names.join(", ")))?
+                as u32,
         };
         fixed.push((index, value));
     }

@@ -16,7 +16,13 @@ struct Published {
 }
 
 const fn skinny(shape: [u32; 3], microseconds: f64) -> Published {
-    Published { arch: "gfx942", families: "hip.skinny_fp8", by: "hf-rocm-kernels, skinny FP8", shape, microseconds }
+    Published {
+        arch: "gfx942",
+        families: "hip.skinny_fp8",
+        by: "hf-rocm-kernels, skinny FP8",
+        shape,
+        microseconds,
+    }
 }
 
 const fn mxfp6(shape: [u32; 3], microseconds: f64) -> Published {
@@ -42,6 +48,7 @@ static TIMES: &[Published] = &[
 /// Seconds that somebody published for a problem on an architecture, and who.
 pub fn time(arch: &str, family: &str, problem: &Problem) -> Option<(f64, &'static str)> {
     let shape = [problem.m, problem.n, problem.k];
-    let found = TIMES.iter().find(|p| p.arch == arch && family.starts_with(p.families) && p.shape == shape)?;
+    let found =
+        TIMES.iter().find(|p| p.arch == arch && family.starts_with(p.families) && p.shape == shape)?;
     Some((found.microseconds * 1e-6, found.by))
 }

@@ -18,19 +18,33 @@ impl Display for Inspection {
         for (step, inspected) in self.plan.steps.iter().zip(&self.steps) {
             self.step(f, step, inspected)?;
         }
-        writeln!(f, "\nprediction, not a measurement: the longest of what each resource needs at the vendor's rate")?;
+        writeln!(
+            f,
+            "\nprediction, not a measurement: the longest of what each resource needs at the vendor's rate"
+        )?;
         let mut total = 0.0;
         for (step, inspected) in self.plan.steps.iter().zip(&self.steps) {
             let (bound, seconds) = inspected.terms.bound();
             let terms: Vec<String> =
                 inspected.terms.named().iter().map(|(name, s)| format!("{name} {}", time(s * 1e9))).collect();
-            writeln!(f, "  {:<10} {:>9} by {bound:<5} ({})", step.source.entry, time(seconds * 1e9), terms.join(", "))?;
+            writeln!(
+                f,
+                "  {:<10} {:>9} by {bound:<5} ({})",
+                step.source.entry,
+                time(seconds * 1e9),
+                terms.join(", ")
+            )?;
             total += seconds;
         }
         writeln!(f, "  all steps  {:>9}, launches and latencies not counted", time(total * 1e9))?;
         writeln!(f, "  search     {:>9}, the estimate that orders candidates", time(self.prior * 1e9))?;
         if let Some((seconds, by)) = published::time(machine.arch, self.config.family().name, problem) {
-            writeln!(f, "  published  {:>9}, measured by others on an {}: {by}", time(seconds * 1e9), machine.name)?;
+            writeln!(
+                f,
+                "  published  {:>9}, measured by others on an {}: {by}",
+                time(seconds * 1e9),
+                machine.name
+            )?;
         }
         Ok(())
     }
@@ -76,8 +90,7 @@ impl Inspection {
     fn main_loop(&self, f: &mut Formatter<'_>, seen: &Inspected) -> fmt::Result {
         let code = &seen.code;
         let count = |test: &dyn Fn(&str) -> bool| code.main_loop.iter().filter(|m| test(m)).count();
-        let waits: Vec<String> =
-            code.waits.iter().flatten().map(|vmcnt| vmcnt.to_string()).collect();
+        let waits: Vec<String> = code.waits.iter().flatten().map(|vmcnt| vmcnt.to_string()).collect();
         let waits = if waits.is_empty() { "none".into() } else { waits.join(" ") };
         writeln!(
             f,
@@ -117,12 +130,16 @@ impl Inspection {
             line(reuse.mall_misses),
             line(reuse.distinct)
         )?;
-        if step.source.entry != "quantise" && step.args.contains(&tilewright_kernels::hip::launch::Arg::Weight(0)) {
+        if step.source.entry != "quantise"
+            && step.args.contains(&tilewright_kernels::hip::launch::Arg::Weight(0))
+        {
             let [m, n, k] = [p.m, p.n, p.k].map(|d| d as usize);
             let operand = |format: tilewright_kernels::Format, rows: usize| {
                 (rows * format.row_bytes(k)) as u64 + if format.is_mx() { (rows * k / 32) as u64 } else { 0 }
             };
-            let least = operand(p.b, n) + operand(p.a, m) + (m * n * if p.out.name() == "f32" { 4 } else { 2 }) as u64;
+            let least = operand(p.b, n)
+                + operand(p.a, m)
+                + (m * n * if p.out.name() == "f32" { 4 } else { 2 }) as u64;
             let moved = reuse.mall_misses * LINE;
             writeln!(
                 f,

@@ -44,7 +44,9 @@ impl Terms {
             .report
             .mix
             .iter()
-            .filter_map(|(name, count)| Some(f64::from(Machine::matrix_clocks(name, eight_bits)?) * *count as f64))
+            .filter_map(|(name, count)| {
+                Some(f64::from(Machine::matrix_clocks(name, eight_bits)?) * *count as f64)
+            })
             .fold(0.0, |sum, clocks| sum + clocks);
         let lds = run.report.traffic.lds_cycles as f64 * 128.0 / machine.lds_rate;
         let bytes = |lines: u64| (lines * LINE) as f64 * scale;

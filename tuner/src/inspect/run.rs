@@ -85,8 +85,10 @@ pub fn emulate(
         let mut report = object
             .launch(step.source.entry, &memory, grid(step), &args, &options)
             .with_context(|| format!("emulating `{}` with {problem}", step.source.entry))?;
-        let streams: Vec<Vec<u64>> =
-            std::mem::take(&mut report.streams).into_iter().map(|s| s.iter().map(|t| t.line).collect()).collect();
+        let streams: Vec<Vec<u64>> = std::mem::take(&mut report.streams)
+            .into_iter()
+            .map(|s| s.iter().map(|t| t.line).collect())
+            .collect();
         let reuse = caches::simulate(&streams, machine, resident);
         runs.push(StepRun { groups: streams.len() as u64, report, reuse });
     }
@@ -94,9 +96,5 @@ pub fn emulate(
 }
 
 fn grid(step: &Step) -> Grid {
-    Grid {
-        grid: [step.grid[0], step.grid[1], 1],
-        block: [step.threads, 1, 1],
-        dynamic_lds: step.lds_bytes,
-    }
+    Grid { grid: [step.grid[0], step.grid[1], 1], block: [step.threads, 1, 1], dynamic_lds: step.lds_bytes }
 }

@@ -70,7 +70,12 @@ pub fn plan(config: &Config, problem: &Problem) -> Plan {
     let sizes = [problem.m, problem.n, problem.k, s.split_k].map(Arg::U32);
     args.extend(sizes);
     made.steps.push(Step {
-        source: Source { file: "skinny.hip", text: MULTIPLY, entry: "skinny", defines: multiply_defines(&s, problem) },
+        source: Source {
+            file: "skinny.hip",
+            text: MULTIPLY,
+            entry: "skinny",
+            defines: multiply_defines(&s, problem),
+        },
         grid: [s.tiles(problem.n), s.split_k],
         threads: 64 * s.total_waves(),
         lds_bytes: 0,
