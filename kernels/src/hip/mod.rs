@@ -14,6 +14,8 @@ pub mod launch;
 pub mod mfma16;
 pub mod naive;
 #[cfg(feature = "std")]
+pub mod objects;
+#[cfg(feature = "std")]
 pub mod quantise;
 pub mod skinny;
 
@@ -24,7 +26,7 @@ use crate::{
     problem::Problem,
 };
 #[cfg(feature = "hip")]
-pub use host::{Conditions, Hip, HipSession, toolchain};
+pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
 pub static FAMILIES: &[&Family] = &[

@@ -82,7 +82,8 @@ impl FormatPair {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads `activation/weight`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (activation, weight) = text.split_once('/')?;
         Some(FormatPair { activation: Format::from_name(activation)?, weight: Format::from_name(weight)? })
     }
@@ -192,11 +193,15 @@ impl Field {
     }
 }
 
-/// What runs where nothing was tuned: the most wanted format in pre-packed panels.
+/// What runs where nothing was tuned: the most wanted format, in the first layout that is not row-major and has a kernel
+/// for every M.
 pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Candidate> {
     pairs.iter().find_map(|pair| {
         let problem = pair.apply(base);
-        let config = family::fallback(&problem, Layout::Panel16, device)?;
+        let packed = Layout::ALL.iter().filter(|layout| **layout != Layout::RowMajor);
+        let config = packed
+            .chain(&[Layout::RowMajor])
+            .find_map(|layout| family::fallback(&problem, *layout, device))?;
         Some(Candidate { problem, config })
     })
 }
