@@ -17,6 +17,7 @@ pub mod race;
 pub mod replay;
 pub mod search;
 pub mod shapes;
+pub mod shards;
 pub mod stats;
 pub mod table;
 pub mod tune;

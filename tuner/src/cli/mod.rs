@@ -11,6 +11,7 @@ mod import;
 mod lint;
 mod manual;
 mod merge;
+mod plan;
 mod replay;
 mod shapes;
 mod tune;
@@ -52,6 +53,7 @@ enum Command {
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     Merge(merge::MergeArgs),
+    Plan(plan::PlanArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -75,6 +77,7 @@ impl Cli {
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
             Command::Merge(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
