@@ -28,6 +28,7 @@ mod output;
 #[cfg(feature = "std")]
 mod pack;
 mod prior;
+mod redundant;
 #[cfg(all(feature = "std", debug_assertions))]
 #[doc(hidden)]
 pub mod sabotage;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Change, Comparison, Pair};
+use crate::style::{self, Columns};
 use crate::units::time;
 
 /// Text: rows that changed, or all of them, then the sums.
@@ -20,22 +21,27 @@ pub fn text(comparison: &Comparison, all: bool) -> String {
             all || pair.change != Change::WithinNoise || pair.kernels.is_some() || pair.plans.is_some()
         })
         .collect();
-    let width = shown.iter().map(|pair| pair.weight.len()).max().unwrap_or(0).max(6);
-    if !shown.is_empty() {
-        let _ = writeln!(
-            text,
-            "{:width$} {:>7} {:>9} {:>9} {:>7}  change",
-            "weight", "M", "first", "second", "ratio"
-        );
-    }
+    let mut columns =
+        Columns::new(&["weight", "#M", "#first", "#second", "#ratio", "change", "kernel and plan"]);
     for pair in shown {
         let Pair { weight, m, change, time_ns: [first, second], ratio, kernels, plans, .. } = pair;
-        let (first, second) = (time(*first), time(*second));
-        let _ =
-            writeln!(text, "{weight:width$} {m:>7} {first:>9} {second:>9} {ratio:>7.3}  {}", change.name());
-        for [before, after] in [plans, kernels].into_iter().flatten() {
-            let _ = writeln!(text, "{:width$}   {before} -> {after}", "");
-        }
+        let moved = [plans, kernels].into_iter().flatten();
+        let moved: Vec<String> = moved.map(|[before, after]| format!("{before} -> {after}")).collect();
+        let moved = if moved.is_empty() { "the same".to_owned() } else { moved.join("; ") };
+        let cells = [weight.clone(), m.to_string(), time(*first), time(*second), format!("{ratio:.3}x")];
+        columns.row(cells.into_iter().chain([change.name().to_owned(), moved]));
+        columns.style(
+            5,
+            match change {
+                Change::Slower => style::BAD,
+                Change::Faster => style::GOOD,
+                Change::WithinNoise => style::QUIET,
+            },
+        );
+    }
+    if !columns.is_empty() {
+        text += &columns.render();
+        text.push('\n');
     }
     for (rows, which) in only.iter().zip(["first", "second"]) {
         if !rows.is_empty() {

@@ -30,7 +30,7 @@ pub fn commands(
 }
 
 /// A shard's declaration and the folder that it is tuned into.
-pub fn paths(folder: &Path, index: usize) -> (PathBuf, PathBuf) {
+fn paths(folder: &Path, index: usize) -> (PathBuf, PathBuf) {
     (folder.join(format!("shard-{index}.toml")), folder.join(format!("shard-{index}")))
 }
 

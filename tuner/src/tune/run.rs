@@ -50,6 +50,16 @@ impl Default for Settings {
     }
 }
 
+/// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
+const WARM_UP_AGAIN_NS: f64 = 0.5e6;
+
+impl Settings {
+    /// Warm-up of every contest but the first, nanoseconds.
+    pub(super) fn warm_up_again_ns(&self) -> f64 {
+        WARM_UP_AGAIN_NS.min(self.warmup_ns)
+    }
+}
+
 /// What a run decided.
 #[derive(Default)]
 pub struct Outcome {

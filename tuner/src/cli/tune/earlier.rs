@@ -32,7 +32,7 @@ impl Earlier {
                     tables.push(decisions);
                 }
                 Err(bad) if path == own => return Err(bad.into()),
-                Err(bad) => eprintln!("warning: not used as a start: {bad}"),
+                Err(bad) => crate::style::warn(&format!("not used as a start: {bad}")),
             }
         }
         Ok(Earlier { tables, previous })

@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use tilewright_kernels::backend::Regime;
+use tilewright_kernels::BackendKind;
+use tilewright_kernels::backend::{Regime, SIMULATED};
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
 use super::report::report;
+use crate::devices;
 use crate::journal::{History, Journal, Record, RunHeader, Segment};
+use crate::objects;
 use crate::shapes::Declaration;
+use crate::style;
 use crate::table::{self, Decisions};
 use crate::tune::{
     InOrder, Outcome, Progress, Queue, Recorder, Settings, Silent, TerminalProgress, Work, assemble, tune,
@@ -30,7 +34,12 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     pub(super) fn settings(&self) -> Settings {
         let RunHeader { seed, budget_s, per_gemm_s, .. } = *self.header;
-        Settings { seed, budget_s, per_gemm_s, ..Settings::default() }
+        let mut settings = Settings { seed, budget_s, per_gemm_s, ..Settings::default() };
+        if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
+            // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
+            settings.warmup_ns = 0.0;
+        }
+        settings
     }
 
     /// Tunes what the queue gives out.
@@ -86,9 +95,7 @@ impl TuneArgs {
         let journal = self.attempt(&run, rig, journal, last.as_ref(), interrupted.as_ref())?;
         let (Some(journal), Some(interrupted)) = (journal, interrupted) else { return Ok(()) };
         // The interrupted run cannot be repeated: what it had finished is taken over piece by piece.
-        eprintln!(
-            "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
-        );
+        style::warn("the interrupted run cannot be gone on with exactly; its finished measurements are kept");
         history.segments.push(interrupted);
         let run = Run {
             declaration,
@@ -161,6 +168,14 @@ impl TuneArgs {
             record(&Record::Decided { table: hash_of(&decisions) })?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        if decisions.device.device.backend == BackendKind::Hip {
+            match devices::hip_toolchain() {
+                Ok(toolchain) => {
+                    objects::write(run.folder, &decisions, toolchain)?;
+                }
+                Err(missing) => style::warn(&format!("no code objects beside the table: {missing}")),
+            }
+        }
         if !outcome.stopped {
             record(&Record::End { measurements, evaluations: outcome.evaluations })?;
         }
@@ -191,7 +206,7 @@ impl TuneArgs {
     }
 
     pub(super) fn progress(&self) -> Box<dyn Progress + Send> {
-        if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) }
+        if style::is_quiet() || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) }
     }
 
     /// The folder of a device's tables, made if it is missing.
@@ -215,7 +230,7 @@ impl TuneArgs {
         };
         let (journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
-            eprintln!("warning: {damage}");
+            style::warn(damage);
         }
         Ok((journal, History::new(reading.records)))
     }
@@ -236,7 +251,7 @@ impl TuneArgs {
         journal.sync()?;
         let outcome = Outcome { evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !self.quiet && !self.json {
+        if !style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)

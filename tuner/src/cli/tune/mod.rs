@@ -66,9 +66,6 @@ pub(super) struct TuneArgs {
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Print no progress.
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// Set by the first Ctrl-C.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tilewright_kernels::BackendKind;
+
 use crate::table::{self, Decisions};
 use crate::tune::{Outcome, summary};
 
@@ -19,9 +21,18 @@ pub(super) fn report(
     }
     print!("{}", summary(decisions, compiled, outcome));
     let stem = folder.join(&decisions.model);
-    println!("wrote {stem}.toml, .csv and .rs", stem = stem.display());
+    if decisions.device.is_simulated() {
+        println!(
+            "wrote {stem}.toml, .csv and .objects, and no module: the device is simulated, its times mean nothing elsewhere \
+             (`tilewright compile --allow-simulated` makes one all the same)",
+            stem = stem.display()
+        );
+    } else {
+        let objects = if decisions.device.device.backend == BackendKind::Hip { ", .objects" } else { "" };
+        println!("wrote {stem}.toml, .csv{objects} and .rs", stem = stem.display());
+    }
     for warning in &compiled.warnings {
-        eprintln!("warning: {warning}");
+        crate::style::warn(&warning.to_string());
     }
     Ok(())
 }
