@@ -23,6 +23,7 @@ pub mod replay;
 pub mod report;
 pub mod search;
 pub mod shapes;
+pub mod shards;
 pub mod stats;
 pub mod style;
 pub mod table;

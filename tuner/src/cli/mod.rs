@@ -14,6 +14,7 @@ mod inspect;
 mod lint;
 mod manual;
 mod merge;
+mod plan;
 mod replay;
 mod report;
 mod shapes;
@@ -67,6 +68,7 @@ enum Command {
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     Merge(merge::MergeArgs),
+    Plan(plan::PlanArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -95,6 +97,7 @@ impl Cli {
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
             Command::Merge(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),

@@ -28,7 +28,7 @@ mod work;
 pub use assemble::assemble;
 pub use candidates::{Candidate, Field, FormatPair, Plan, default_candidate};
 pub use progress::{Progress, SharedProgress, Silent, TerminalProgress};
-pub use queue::{InOrder, Queue, Recorded, Share, SharedQueue};
+pub use queue::{Costs, InOrder, Queue, Recorded, Share, SharedQueue};
 pub use rig::{DeviceRig, Recorder, ReplayRig, Rig, Stopped};
 pub use run::{Outcome, Settings, tune};
 pub use summary::summary;

@@ -172,10 +172,11 @@ impl Drop for Share<'_> {
 
 /// What the time that is left is shared by: the square root of each work's cost, so that large weights get more and small
 /// ones enough.
-struct Costs(Vec<f64>);
+pub struct Costs(Vec<f64>);
 
 impl Costs {
-    fn new(works: &[Work<'_>]) -> Self {
+    /// Of the works, in their order.
+    pub fn new(works: &[Work<'_>]) -> Self {
         // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
         let cost = |work: &Work<'_>| -> f64 {
             let weight_bytes = f64::from(work.n) * f64::from(work.k);
@@ -186,6 +187,11 @@ impl Costs {
             times.map(f64::sqrt).sum()
         };
         Costs(works.iter().map(cost).collect())
+    }
+
+    /// Of one work; only proportions mean something.
+    pub fn of(&self, work: usize) -> f64 {
+        self.0[work]
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tilewright_kernels::BackendKind;
-use tilewright_kernels::backend::Regime;
+use tilewright_kernels::backend::{Regime, SIMULATED};
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
@@ -13,6 +13,7 @@ use crate::devices;
 use crate::journal::{History, Journal, Record, RunHeader, Segment};
 use crate::objects;
 use crate::shapes::Declaration;
+use crate::style;
 use crate::table::{self, Decisions};
 use crate::tune::{
     InOrder, Outcome, Progress, Queue, Recorder, Settings, Silent, TerminalProgress, Work, assemble, tune,
@@ -34,7 +35,7 @@ impl Run<'_> {
     pub(super) fn settings(&self) -> Settings {
         let RunHeader { seed, budget_s, per_gemm_s, .. } = *self.header;
         let mut settings = Settings { seed, budget_s, per_gemm_s, ..Settings::default() };
-        if self.header.device.device().is_ok_and(|(_, fingerprint)| fingerprint.is_simulated()) {
+        if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
         }
@@ -94,9 +95,7 @@ impl TuneArgs {
         let journal = self.attempt(&run, rig, journal, last.as_ref(), interrupted.as_ref())?;
         let (Some(journal), Some(interrupted)) = (journal, interrupted) else { return Ok(()) };
         // The interrupted run cannot be repeated: what it had finished is taken over piece by piece.
-        eprintln!(
-            "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
-        );
+        style::warn("the interrupted run cannot be gone on with exactly; its finished measurements are kept");
         history.segments.push(interrupted);
         let run = Run {
             declaration,
@@ -174,7 +173,7 @@ impl TuneArgs {
                 Ok(toolchain) => {
                     objects::write(run.folder, &decisions, toolchain)?;
                 }
-                Err(missing) => crate::style::warn(&format!("no code objects beside the table: {missing}")),
+                Err(missing) => style::warn(&format!("no code objects beside the table: {missing}")),
             }
         }
         if !outcome.stopped {
@@ -207,11 +206,7 @@ impl TuneArgs {
     }
 
     pub(super) fn progress(&self) -> Box<dyn Progress + Send> {
-        if crate::style::is_quiet() || self.json {
-            Box::new(Silent)
-        } else {
-            Box::new(TerminalProgress::default())
-        }
+        if style::is_quiet() || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) }
     }
 
     /// The folder of a device's tables, made if it is missing.
@@ -235,7 +230,7 @@ impl TuneArgs {
         };
         let (journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
-            crate::style::warn(&damage.to_string());
+            style::warn(damage);
         }
         Ok((journal, History::new(reading.records)))
     }
@@ -256,7 +251,7 @@ impl TuneArgs {
         journal.sync()?;
         let outcome = Outcome { evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !crate::style::is_quiet() && !self.json {
+        if !style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)

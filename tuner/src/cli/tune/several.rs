@@ -12,6 +12,7 @@ use super::earlier::Earlier;
 use super::measure::Run;
 use crate::journal::{History, Journal, Record, RunHeader, Segment};
 use crate::shapes::Declaration;
+use crate::style;
 use crate::tune::{Outcome, Recorder, SharedProgress, SharedQueue, Work};
 use crate::worker::RemoteRig;
 use crate::worker::names::DeviceName;
@@ -64,8 +65,8 @@ impl TuneArgs {
                 break outcome;
             }
             // What the parts hold cannot be gone on with: it becomes history, and is taken over piece by piece.
-            eprintln!(
-                "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
+            style::warn(
+                "the interrupted run cannot be gone on with exactly; its finished measurements are kept",
             );
             drop(parts);
             join(&mut journal, devices, &folder, &declaration.model, &mut history)?;
@@ -153,7 +154,7 @@ impl TuneArgs {
             diverged |= part_diverged;
             if let Some(lost) = outcome.lost.take() {
                 let why = format!("{} was given up, the others took its GEMMs: {lost:#}", device.text());
-                crate::style::warn(&why.to_string());
+                style::warn(&why);
                 whole.given_up.push(why);
             }
             whole.add(outcome);
