@@ -10,6 +10,7 @@
 
 mod assemble;
 mod candidates;
+mod copies;
 mod explore;
 mod finals;
 mod observe;

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use tilewright_kernels::{Device, Format};
 
-use super::candidates::Plan;
+use super::copies::{Allowed, Stored, store};
 use super::explore::{WARM_UP_AGAIN_NS, explore, refine, seed_of};
 use super::finals::{Bracket, by_search, finals};
 use super::observe::Shared;
-use super::plan::{Searched, choose};
+use super::plan::{Searched, choose, ranked};
 use super::progress::Progress;
 use super::quality::Quality;
 use super::rig::Recorder;
@@ -51,8 +51,8 @@ pub(super) struct Context<'a> {
     pub(super) resolution_ns: f64,
     /// Time this weight may take, nanoseconds.
     pub(super) time_ns: Option<f64>,
-    /// What the tables say now: the plan of the weight, and at each M the winner's canonical text.
-    pub(super) incumbent: Option<(Plan, HashMap<u32, String>)>,
+    /// What the tables say now: how the weight is stored, and at each M the winner's canonical text.
+    pub(super) incumbent: Option<(Stored, HashMap<u32, String>)>,
 }
 
 /// Tunes one weight. `None` if measuring was stopped before there was a plan.
@@ -125,11 +125,16 @@ pub(super) fn tune_weight(
         return Ok(None);
     }
 
-    let incumbent = context.incumbent.as_ref().map(|(plan, _)| *plan);
+    let incumbent = context.incumbent.as_ref().map(|(stored, _)| *stored);
     let time_ns = part(recorder.now_ns, TRIED_BY, searched.len());
-    let costs = plan_costs(&searched, time_ns, context, recorder, progress);
-    let Some(plan) = choose(&costs, pairs, incumbent) else { return Ok(None) };
-    let record = quality.record(name, plan, &costs);
+    let allowed = work.two_copies_mib.map(|mib| Allowed { n: work.n, k: work.k, mib });
+    let costs = plan_costs(&searched, allowed, time_ns, context, recorder, progress);
+    let single = incumbent.filter(|stored| stored.second.is_none()).map(|stored| stored.first);
+    let by_cost = ranked(&costs);
+    let Some(single) = choose(&by_cost, pairs, single) else { return Ok(None) };
+    let ms: Vec<u32> = searched.iter().map(|at| at.m).collect();
+    let (stored, cost) = store(&costs, &ms, single, allowed, incumbent);
+    let record = quality.record(name, &stored, cost, &by_cost);
     recorder.record(&Record::Plan(record.clone()));
 
     let mut refined: Vec<Searched> = Vec::new();
@@ -139,6 +144,7 @@ pub(super) fn tune_weight(
         let time_ns = part(recorder.now_ns, REFINED_BY, keys.len() - index);
         progress.contest(&work.name, at.m, "search in plan");
         let neighbours: Vec<&Searched> = refined.last().into_iter().chain(left.peek()).collect();
+        let plan = stored.at(at.m);
         let found = refine(at, &keys[index], plan, &neighbours, time_ns, context, recorder, progress);
         refined.push(found);
     }
@@ -147,6 +153,7 @@ pub(super) fn tune_weight(
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
         progress.contest(&work.name, at.m, "finals");
+        let plan = stored.at(at.m);
         let neighbours: Vec<String> = verdicts.iter().filter_map(winner_config).collect();
         let incumbent = context.incumbent.as_ref().and_then(|(_, rows)| {
             let point = at.field.find(&format!("{} {}", plan.formats, rows.get(&at.m)?))?;

@@ -30,6 +30,8 @@ pub struct Work<'w> {
     pub bias: bool,
     /// Whether equal inputs must give equal bits.
     pub deterministic: bool,
+    /// Most MiB that two copies of the weight may take together, if two are allowed.
+    pub two_copies_mib: Option<u64>,
     source: Source<'w>,
 }
 
@@ -114,6 +116,7 @@ pub fn plan_work<'w>(
             out: gemm.out,
             bias: gemm.bias,
             deterministic: gemm.deterministic,
+            two_copies_mib: gemm.two_copies_mib,
             source,
         });
     }
@@ -121,8 +124,8 @@ pub fn plan_work<'w>(
 }
 
 fn asks_the_same(work: &Work<'_>, gemm: &Gemm, pairs: &[FormatPair]) -> bool {
-    (work.n, work.k, work.out, work.bias, work.deterministic)
-        == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic)
+    (work.n, work.k, work.out, work.bias, work.deterministic, work.two_copies_mib)
+        == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic, gemm.two_copies_mib)
         && work.points == gemm.m
         && work.pairs == pairs
         && work.max_error == gemm.max_error
