@@ -50,9 +50,9 @@ pub fn assemble(
         let Some(mut weight) = weight(gemm, &works[work], result) else { continue };
         for finals in &result.verdicts {
             let point = gemm.m.iter().find(|point| point.m == finals.m);
-            let Some(new) =
-                row(finals, point.map_or(1.0, |point| point.weight) / f64::from(finals.m), &weight)
-            else {
+            // An M between declared ones, where a change of kernel was located, stands for no rows.
+            let share = point.map_or(0.0, |point| point.weight);
+            let Some(new) = row(finals, share / f64::from(finals.m), &weight) else {
                 continue;
             };
             let kept = old.and_then(|(old_weight, old_evidence)| {
@@ -67,6 +67,14 @@ pub fn assemble(
             let row = kept.unwrap_or(new);
             let row = shared.entry((weight.key_at(row.m), row.m)).or_insert(row).clone();
             weight.rows.push(row);
+        }
+        if let Some((old, old_evidence)) = old {
+            for row in between(old, &weight, gemm) {
+                evidence
+                    .extend(old_evidence.iter().filter(|f| f.weight == gemm.name && f.m == row.m).cloned());
+                let at = weight.rows.partition_point(|other| other.m < row.m);
+                weight.rows.insert(at, row);
+            }
         }
         if !weight.rows.is_empty() {
             drop_unused_copy(&mut weight);
@@ -168,6 +176,26 @@ fn keep(old: &Weight, new: &Weight, row: &Row) -> Option<Row> {
         known.chain([&before.config, &before.default]).all(|config| Config::parse(config).is_ok());
     (old.key_at(row.m) == new.key_at(row.m) && ambiguous(row) && !ambiguous(before) && all_known)
         .then(|| before.clone())
+}
+
+/// Rows between declared Ms that an earlier run measured and this one did not: they still say where the kernel changes if the
+/// declared Ms on both sides run the kernels they ran then.
+fn between(old: &Weight, new: &Weight, gemm: &Gemm) -> Vec<Row> {
+    let declared = |m: u32| gemm.m.iter().any(|point| point.m == m);
+    let unchanged = |row: Option<&Row>| {
+        row.is_none_or(|row| old.rows.iter().any(|before| before.m == row.m && before.config == row.config))
+    };
+    let kept = old.rows.iter().filter(|row| {
+        let below = new.rows.iter().rfind(|other| other.m <= row.m && declared(other.m));
+        let above = new.rows.iter().find(|other| other.m >= row.m && declared(other.m));
+        !declared(row.m)
+            && new.rows.iter().all(|other| other.m != row.m)
+            && old.key_at(row.m) == new.key_at(row.m)
+            && unchanged(below)
+            && unchanged(above)
+            && Config::parse(&row.config).is_ok()
+    });
+    kept.cloned().collect()
 }
 
 fn row(finals: &Finals, weight_of_m: f64, weight: &Weight) -> Option<Row> {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use tilewright_kernels::{Device, Format};
 
 use super::copies::{Allowed, Stored, store};
+use super::crossover::Ground;
 use super::explore::{WARM_UP_AGAIN_NS, explore, refine, seed_of};
 use super::finals::{Bracket, by_search, finals};
 use super::observe::Shared;
@@ -23,10 +24,11 @@ use crate::stats::Looks;
 use crate::units::time;
 
 /// By when, as parts of a weight's time, its phases end: search of all plans, trials of plans, search within the plan,
-/// finals.
+/// finals; what is left is for the Ms between.
 const EXPLORED_BY: f64 = 0.35;
 const TRIED_BY: f64 = 0.45;
-const REFINED_BY: f64 = 0.7;
+const REFINED_BY: f64 = 0.65;
+const RACED_BY: f64 = 0.9;
 /// Blocks at which finals are looked at: further than the race's own default, because a sentinel on a shared processor
 /// often needs more than 40 to be known to δ.
 const LOOKS: [usize; 7] = [6, 10, 16, 24, 40, 64, 100];
@@ -87,8 +89,14 @@ pub(super) fn tune_weight(
 
     // A weight that an interrupted run had finished is taken over whole; what it could not decide is measured again.
     let decided = |key| context.resume.verdicts.get(key).filter(|v| !v.verdict.starts_with("ambiguous"));
-    let finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
+    let mut finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
     if let Some(plan) = context.resume.plans.get(&name).filter(|_| finished.len() == keys.len()) {
+        let between =
+            context.resume.verdicts.values().filter(|v| {
+                !keys.contains(&v.key) && v.key == work.key(v.m, pairs) && decided(&v.key).is_some()
+            });
+        finished.extend(between.cloned());
+        finished.sort_by_key(|verdict| verdict.m);
         for verdict in &finished {
             progress.decided(&format!(
                 "{:<22} M={:<6} taken over from the interrupted run",
@@ -148,7 +156,7 @@ pub(super) fn tune_weight(
         let found = refine(at, &keys[index], plan, &neighbours, time_ns, context, recorder, progress);
         refined.push(found);
     }
-    let searched = refined;
+    let mut searched = refined;
 
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
@@ -168,7 +176,7 @@ pub(super) fn tune_weight(
                 delta: context.settings.delta,
                 warmup_ns: WARM_UP_AGAIN_NS,
                 buffers: context.settings.buffers,
-                max_time_ns: part(recorder.now_ns, 1.0, searched.len() - index),
+                max_time_ns: part(recorder.now_ns, RACED_BY, searched.len() - index),
                 looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),
                 max_blocks: MAX_BLOCKS,
                 ..RaceOptions::default()
@@ -182,6 +190,12 @@ pub(super) fn tune_weight(
         sources.this_run.push(verdict.clone());
         verdicts.push(verdict);
     }
+    let ends_ns = context.time_ns.map(|ns| began + ns);
+    let ground = Ground { work, pairs, stored: &stored, context, ends_ns };
+    ground.remeasure_dominated(&mut searched, &mut verdicts, recorder, progress);
+    let between = ground.locate_changes(&verdicts, recorder, progress);
+    verdicts.extend(between);
+    verdicts.sort_by_key(|verdict| verdict.m);
     Ok(Some(WeightResult { work: index, plan: record, verdicts }))
 }
 
@@ -190,7 +204,7 @@ fn winner_config(verdict: &Verdict) -> Option<String> {
     verdict.finalists.first()?.candidate.split_once(' ').map(|(_, config)| config.to_string())
 }
 
-fn line(name: &str, verdict: &Verdict) -> String {
+pub(super) fn line(name: &str, verdict: &Verdict) -> String {
     let Some(winner) = verdict.finalists.first() else {
         return format!("{name:<22} M={:<6} {}", verdict.m, verdict.verdict);
     };
