@@ -7,6 +7,7 @@ mod devices;
 #[cfg(feature = "emulator")]
 mod emulate;
 mod explain;
+mod holdout;
 mod import;
 mod lint;
 mod manual;
@@ -43,6 +44,7 @@ enum Command {
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
+    Holdout(holdout::HoldoutArgs),
     Devices(devices::DevicesArgs),
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
@@ -61,6 +63,7 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Holdout(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]
