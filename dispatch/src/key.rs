@@ -105,9 +105,18 @@ codes!(format_code, format_of, Format {
     MxFp6E2m3 = 5,
     MxFp6E3m2 = 6,
     MxFp4 = 7,
+    MxInt8 = 8,
 });
 codes!(scaling_code, scaling_of, Scaling { None = 0, Tensor = 1, Channel = 2, Block32 = 3 });
-codes!(layout_code, layout_of, Layout { RowMajor = 0, Panel16 = 1, Panel16x2 = 2, Panel16x4 = 3, Mma64 = 4 });
+codes!(layout_code, layout_of, Layout {
+    RowMajor = 0,
+    Panel16 = 1,
+    Panel16x2 = 2,
+    Panel16x4 = 3,
+    Mma64 = 4,
+    Mfma16 = 5,
+    C0c1 = 6,
+});
 codes!(out_code, out_of, OutType { F32 = 0, Bf16 = 1 });
 codes!(epilogue_code, epilogue_of, Epilogue { None = 0, Bias = 1 });
 

@@ -329,13 +329,13 @@ fn problems() -> impl Strategy<Value = (Problem, Layout)> {
     (
         (size(), size(), size()),
         any_of(Format::ALL.len()),
-        any_of(Format::ALL.len()),
+        any_of(Format::WEIGHTS.len()),
         0..4usize, // the CPU's layouts: those of other backends come after them
         any_of(Scaling::ALL.len()),
         (any_of(OutType::ALL.len()), any_of(Epilogue::ALL.len())),
     )
         .prop_map(|((m, n, k), a, b, layout, scaling, (out, epilogue))| {
-            let (a, b) = (Format::ALL[a], Format::ALL[b]);
+            let (a, b) = (Format::ALL[a], Format::WEIGHTS[b]);
             let k = if a.is_mx() || b.is_mx() { k.next_multiple_of(32) } else { k };
             let scaling = Some(Scaling::ALL[scaling]).filter(|s| s.fits(b)).unwrap_or(Scaling::usual(b));
             let (out, epilogue) = (OutType::ALL[out], Epilogue::ALL[epilogue]);

@@ -28,6 +28,9 @@ mod output;
 #[cfg(feature = "std")]
 mod pack;
 mod prior;
+#[cfg(all(feature = "std", debug_assertions))]
+#[doc(hidden)]
+pub mod sabotage;
 #[cfg(feature = "std")]
 mod scratch;
 #[cfg(feature = "std")]

@@ -12,9 +12,11 @@ mod import;
 mod lint;
 mod manual;
 mod replay;
+mod report;
 mod shapes;
 mod tune;
 mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -49,8 +51,10 @@ enum Command {
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
     Replay(replay::Args),
+    Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Worker(worker::WorkerArgs),
 }
 
 impl Cli {
@@ -71,8 +75,10 @@ impl Cli {
             Command::Import(args) => args.run(),
             Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
+            Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),

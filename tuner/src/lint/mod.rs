@@ -8,7 +8,7 @@
 //! Invariant: findings are a function of the files' content and order; files are only read.
 
 pub mod coverage;
-mod limits;
+pub(crate) mod limits;
 mod ours;
 pub mod output;
 mod rows;

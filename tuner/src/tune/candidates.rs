@@ -56,11 +56,15 @@ pub struct FormatPair {
 
 impl FormatPair {
     /// The pairs a declaration allows, most wanted first. The activation enters as declared, or, where a quality bound
-    /// is declared to hold it to, quantised to the weight's own format: some kernels are faster and as exact on that.
+    /// is declared to hold it to, quantised to the weight's own format or, with E2M3 weights, to INT8: some kernels are
+    /// faster on that.
     pub fn of(activation: Format, weights: &[Format], bounded: bool) -> Vec<Self> {
         let mut pairs = Vec::new();
         for &weight in weights {
             pairs.push(FormatPair { activation, weight });
+            if bounded && weight == Format::MxFp6E2m3 && activation != Format::MxInt8 {
+                pairs.push(FormatPair { activation: Format::MxInt8, weight });
+            }
             if bounded && weight.is_mx() && weight != activation {
                 pairs.push(FormatPair { activation: weight, weight });
             }
@@ -78,7 +82,8 @@ impl FormatPair {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads `activation/weight`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (activation, weight) = text.split_once('/')?;
         Some(FormatPair { activation: Format::from_name(activation)?, weight: Format::from_name(weight)? })
     }
@@ -188,11 +193,15 @@ impl Field {
     }
 }
 
-/// What runs where nothing was tuned: the most wanted format in pre-packed panels.
+/// What runs where nothing was tuned: the most wanted format, in the first layout that is not row-major and has a kernel
+/// for every M.
 pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Candidate> {
     pairs.iter().find_map(|pair| {
         let problem = pair.apply(base);
-        let config = family::fallback(&problem, Layout::Panel16, device)?;
+        let packed = Layout::ALL.iter().filter(|layout| **layout != Layout::RowMajor);
+        let config = packed
+            .chain(&[Layout::RowMajor])
+            .find_map(|layout| family::fallback(&problem, *layout, device))?;
         Some(Candidate { problem, config })
     })
 }

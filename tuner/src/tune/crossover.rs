@@ -15,7 +15,7 @@ use std::cell::RefCell;
 
 use super::candidates::{Candidate, Field, FormatPair};
 use super::copies::Stored;
-use super::explore::{WARM_UP_AGAIN_NS, seed_of};
+use super::explore::seed_of;
 use super::finals::{Bracket, finals};
 use super::observe::Shared;
 use super::plan::Searched;
@@ -179,7 +179,7 @@ impl Ground<'_, '_> {
         let options = RaceOptions {
             seed: seed_of(settings.seed, key, phase),
             delta: settings.delta,
-            warmup_ns: WARM_UP_AGAIN_NS,
+            warmup_ns: settings.warm_up_again_ns(),
             buffers: settings.buffers,
             max_time_ns: self.ends_ns.map(|ends| ((ends - recorder.now_ns) / 2.0).max(0.0)),
             looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),
@@ -194,7 +194,7 @@ impl Ground<'_, '_> {
     /// Whether the first look of a race among a few kernels of about `ns` each comes before this weight's time is spent.
     fn has_time_for(&self, ns: f64, recorder: &Recorder<'_>) -> bool {
         let entrants = (2 * OF_EACH_SIDE + 2) as f64;
-        let least = WARM_UP_AGAIN_NS + LOOKS[0] as f64 * entrants * ns;
+        let least = self.context.settings.warm_up_again_ns() + LOOKS[0] as f64 * entrants * ns;
         self.ends_ns.is_none_or(|ends| recorder.now_ns + 2.0 * least <= ends)
     }
 }

@@ -7,7 +7,7 @@ use super::assemble;
 use super::candidates::{FormatPair, Plan};
 use super::copies::Stored;
 use super::progress::Progress;
-use super::rig::Recorder;
+use super::rig::{Recorder, Stopped};
 use super::seeds::Sources;
 use super::weight::{Context, WeightResult, tune_weight};
 use super::work::Work;
@@ -21,6 +21,8 @@ pub struct Settings {
     pub seed: u64,
     /// Time for the whole run, seconds.
     pub budget_s: Option<f64>,
+    /// Time for one weight at all its Ms, seconds.
+    pub per_gemm_s: Option<f64>,
     /// Evaluations a search may spend on one contest.
     pub max_evaluations: usize,
     /// Evaluations without improvement that end a search.
@@ -39,12 +41,23 @@ impl Default for Settings {
         Settings {
             seed: 1,
             budget_s: None,
+            per_gemm_s: None,
             max_evaluations: 200,
             patience: 60, // Cold launches on a shared machine scatter too much to tell less apart in reasonable time.
             delta: 0.03,
             warmup_ns: 200e6,
             buffers: 5,
         }
+    }
+}
+
+/// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
+const WARM_UP_AGAIN_NS: f64 = 2e6;
+
+impl Settings {
+    /// Warm-up of every contest but the first, nanoseconds.
+    pub(super) fn warm_up_again_ns(&self) -> f64 {
+        WARM_UP_AGAIN_NS.min(self.warmup_ns)
     }
 }
 
@@ -95,7 +108,9 @@ pub fn tune(
         resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
     let shares = Shares::new(works);
     for (index, work) in works.iter().enumerate() {
-        let time_ns = settings.budget_s.map(|s| (s * 1e9 - recorder.now_ns).max(0.0) * shares.of(index));
+        let share = settings.budget_s.map(|s| (s * 1e9 - recorder.now_ns).max(0.0) * shares.of(index));
+        let limit = settings.per_gemm_s.map(|s| s * 1e9);
+        let time_ns = share.into_iter().chain(limit).min_by(f64::total_cmp);
         let incumbent = previous.and_then(|table| incumbent(table, work));
         let context = Context {
             device,
@@ -110,20 +125,18 @@ pub fn tune(
         match result {
             Ok(Some(result)) => outcome.results.push(result),
             Ok(None) => {}
+            Err(error) if error.is::<Stopped>() => {}
             Err(error) => outcome.failed.push(format!("{error:#}")),
         }
-        if recorder.stopped {
+        if recorder.stopped || recorder.diverged {
             break;
         }
     }
     outcome.stopped = recorder.stopped;
     outcome.measurements = recorder.measurements;
     outcome.evaluations = recorder.evaluations;
+    outcome.saved += recorder.repeated;
     outcome.seconds = recorder.now_ns / 1e9;
-    if !recorder.stopped {
-        recorder
-            .record(&Record::End { measurements: recorder.measurements, evaluations: recorder.evaluations });
-    }
     recorder.sync();
     recorder.check()?;
     progress.ended();

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::candidates::Plan;
 use super::copies::{Allowed, contenders};
-use super::explore::WARM_UP_AGAIN_NS;
 use super::observe::{FieldBench, RaceLog, Shared};
 use super::plan::{PlanCost, Searched, estimates};
 use super::progress::Progress;
@@ -46,7 +45,7 @@ pub(super) fn plan_costs(
             max_blocks: TRIAL_BLOCKS,
             seed: context.settings.seed,
             delta: context.settings.delta,
-            warmup_ns: WARM_UP_AGAIN_NS,
+            warmup_ns: context.settings.warm_up_again_ns(),
             buffers: context.settings.buffers,
             max_time_ns: time_ns,
             sentinel: None,

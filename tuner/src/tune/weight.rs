@@ -7,7 +7,7 @@ use tilewright_kernels::{Device, Format};
 
 use super::copies::{Allowed, Stored, store};
 use super::crossover::Ground;
-use super::explore::{WARM_UP_AGAIN_NS, explore, refine, seed_of};
+use super::explore::{explore, refine, seed_of};
 use super::finals::{Bracket, by_search, finals};
 use super::observe::Shared;
 use super::plan::{Searched, choose, ranked};
@@ -174,7 +174,7 @@ pub(super) fn tune_weight(
             let options = RaceOptions {
                 seed: seed_of(context.settings.seed, key, 2),
                 delta: context.settings.delta,
-                warmup_ns: WARM_UP_AGAIN_NS,
+                warmup_ns: context.settings.warm_up_again_ns(),
                 buffers: context.settings.buffers,
                 max_time_ns: part(recorder.now_ns, RACED_BY, searched.len() - index),
                 looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),

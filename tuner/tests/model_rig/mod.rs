@@ -35,11 +35,13 @@ impl<F: FnMut(&Candidate) -> f64> Rig for ModelRig<F> {
         Ok(if pair.weight == Format::Bf16 { 0.001 } else { 0.02 })
     }
 
+    fn announce(&mut self, _: &Work<'_>, _: &[Format]) {}
+
     fn open(&mut self, _: &Work<'_>, _: &[Format]) -> anyhow::Result<()> {
         Ok(())
     }
 
-    fn admit(&mut self, _: &Candidate) -> Result<(), String> {
+    fn admit(&mut self, _: &Candidate) -> Result<(), BenchFault> {
         Ok(())
     }
 
@@ -80,6 +82,7 @@ fn header(declaration: &Declaration) -> RunHeader {
         tables: String::new(),
         seed: 1,
         budget_s: None,
+        per_gemm_s: None,
         regime: "hot".into(),
         resolution_ns: 20.0,
     }

@@ -1,0 +1,53 @@
+//! What an engine asked for and had not measured: a declaration that the recorder wrote.
+
+use crate::report::page::{Cell, Grid, Section};
+use crate::shapes::Declaration;
+
+/// The section of one recorded declaration; `notes` are the recorder's remarks by GEMM.
+pub(in crate::report) fn misses(
+    id: &str,
+    declaration: &Declaration,
+    notes: &[(String, Vec<String>)],
+) -> Section {
+    let calls: u64 = declaration.gemms.iter().map(|gemm| gemm.count).sum();
+    let mut grid = Grid::new(
+        "Requests by GEMM and M",
+        &["GEMM", "#N", "#K", "#M", "#calls", "#share of its rows", "formats", "remark"],
+    );
+    for gemm in &declaration.gemms {
+        let all: f64 = gemm.m.iter().map(|point| point.weight).sum();
+        // Rows over M are launches.
+        let launches: f64 = gemm.m.iter().map(|point| point.weight / f64::from(point.m)).sum();
+        let formats: Vec<&str> = gemm.formats.iter().map(|format| format.name()).collect();
+        let remark =
+            notes.iter().find(|(name, _)| *name == gemm.name).map_or(String::new(), |(_, n)| n.join("; "));
+        for point in &gemm.m {
+            let share = if all > 0.0 { point.weight / all } else { 0.0 };
+            let launched = if launches > 0.0 {
+                gemm.count as f64 * point.weight / f64::from(point.m) / launches
+            } else {
+                0.0
+            };
+            grid.rows.push(vec![
+                Cell::text(&gemm.name),
+                Cell::count(gemm.n),
+                Cell::count(gemm.k),
+                Cell::count(point.m),
+                Cell::number(format!("{launched:.0}"), launched),
+                Cell::number(format!("{:.1} %", share * 100.0), share),
+                Cell::text(formats.join(", ")),
+                Cell::text(&remark),
+            ]);
+        }
+    }
+    Section {
+        id: id.to_owned(),
+        title: format!("Requests that an engine recorded: {}", declaration.model),
+        text: vec![format!(
+            "{calls} calls of {} GEMMs, recorded at run time. Tune this declaration to have them measured.",
+            declaration.gemms.len()
+        )],
+        grids: vec![grid],
+        ..Section::default()
+    }
+}
