@@ -125,7 +125,13 @@ fn journal(path: &Path, decisions: &Decisions) {
 }
 
 fn plan() -> tilewright::journal::PlanRecord {
-    tilewright::journal::PlanRecord { work: "w".into(), plan: "p".into(), error: 0.0, alternatives: vec![] }
+    tilewright::journal::PlanRecord {
+        work: "w".into(),
+        plan: "p".into(),
+        error: 0.0,
+        second: None,
+        alternatives: vec![],
+    }
 }
 
 /// A folder with a table, evidence and journal of it.

@@ -8,6 +8,7 @@ mod devices;
 mod emulate;
 mod explain;
 mod export;
+mod holdout;
 mod import;
 #[cfg(feature = "emulator")]
 mod inspect;
@@ -60,6 +61,7 @@ enum Command {
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
+    Holdout(holdout::HoldoutArgs),
     Devices(devices::DevicesArgs),
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
@@ -83,6 +85,7 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Holdout(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]

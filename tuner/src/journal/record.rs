@@ -213,8 +213,22 @@ pub struct PlanRecord {
     pub plan: String,
     /// Error of its formats.
     pub error: f64,
+    /// A second copy, for large M.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub second: Option<SecondPlan>,
     /// The other plans, best first.
     pub alternatives: Vec<AlternativeRecord>,
+}
+
+/// The plan of a weight's second copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecondPlan {
+    /// The first M it serves.
+    pub from: u32,
+    /// `activation/weight/layout`.
+    pub plan: String,
+    /// Error of its formats.
+    pub error: f64,
 }
 
 /// A plan that was not taken.

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use tilewright_kernels::Format;
 
 use super::candidates::{FormatPair, Plan, default_candidate};
+use super::copies::Stored;
 use super::rig::Recorder;
 use super::weight::Context;
 use super::work::Work;
-use crate::journal::{AlternativeRecord, PlanRecord};
+use crate::journal::{AlternativeRecord, PlanRecord, SecondPlan};
 
 /// Format pairs by their error.
 pub(super) struct Quality {
@@ -61,13 +62,19 @@ impl Quality {
         Ok(quality)
     }
 
-    /// The plan with what it was chosen over.
-    pub(super) fn record(&self, work: String, plan: Plan, costs: &[(Plan, f64)]) -> PlanRecord {
+    /// How the weight is stored, with what that was chosen over: single plans and their costs. `chosen` is the cost of what
+    /// is stored, on the same scale.
+    pub(super) fn record(
+        &self,
+        work: String,
+        stored: &Stored,
+        chosen: f64,
+        costs: &[(Plan, f64)],
+    ) -> PlanRecord {
         let error_of = |plan: &Plan| self.errors.get(&plan.formats).copied().unwrap_or(0.0);
-        let chosen = costs.iter().find(|(other, _)| *other == plan).map_or(1.0, |(_, ratio)| *ratio);
         let mut alternatives: Vec<AlternativeRecord> = costs
             .iter()
-            .filter(|(other, _)| *other != plan)
+            .filter(|(other, _)| *stored != Stored::once(*other))
             .map(|(other, ratio)| AlternativeRecord {
                 plan: other.to_string(),
                 ratio: Some(ratio / chosen),
@@ -81,6 +88,12 @@ impl Quality {
             error: *error,
             reason: "over max_error".into(),
         }));
-        PlanRecord { work, plan: plan.to_string(), error: error_of(&plan), alternatives }
+        let second = stored.second.map(|(from, plan)| SecondPlan {
+            from,
+            plan: plan.to_string(),
+            error: error_of(&plan),
+        });
+        let plan = stored.first;
+        PlanRecord { work, plan: plan.to_string(), error: error_of(&plan), second, alternatives }
     }
 }
