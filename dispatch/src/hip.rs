@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
         if let Some(found) = ready.get(&key) {
             return work(found);
         }
-        let made = self.gpu.ready(config, problem, &self.objects)?;
+        let made = self.gpu.prepare(config, problem, &self.objects)?;
         work(ready.entry(key).or_insert(made))
     }
 }
