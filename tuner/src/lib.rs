@@ -15,6 +15,7 @@ pub mod import;
 pub mod inspect;
 pub mod journal;
 pub mod lint;
+pub mod merge;
 pub mod objects;
 pub mod operands;
 pub mod race;

@@ -49,6 +49,11 @@ pub fn paint(style: Style, text: &str) -> String {
     if style.is_plain() { text.to_owned() } else { format!("{style}{text}{style:#}") }
 }
 
+/// A number of things: `1 row`, `2 rows`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Writes a result to standard output. A reader that has seen enough (`| head`) is no failure.
 ///
 /// # Errors

@@ -73,6 +73,7 @@ fn journal(path: &Path, decisions: &Decisions) {
                 seed,
                 budget_s: None,
                 per_gemm_s: None,
+                part: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,
             }))
@@ -249,7 +250,7 @@ fn two_tables_and_two_journals_are_compared() {
         [&a, &b].map(|folder| folder.path().join(format!("{}.toml", before.model)).display().to_string());
     let page_of_tables = page(a.path(), &[&first, &second]);
     assert_well_formed(&page_of_tables);
-    assert!(page_of_tables.contains("1 rows slower, 0 faster"));
+    assert!(page_of_tables.contains("1 row slower, 0 faster"));
     let journals = [&first, &second].map(|table| table.replace(".toml", ".journal"));
     let page_of_journals = page(a.path(), &[&journals[0], &journals[1]]);
     assert!(page_of_journals.contains("0 rows slower, 0 faster, 1 within noise"));

@@ -109,17 +109,18 @@ fn cannot_write(path: &Path) -> String {
 fn summary(model: &str, converted: &Converted) -> String {
     let gemms = converted.declaration.as_ref().map_or(0, |declaration| declaration.gemms.len());
     let mut text = format!(
-        "{model}: {gemms} GEMMs from {} rows, {} of them prior evidence\n",
-        converted.rows,
+        "{model}: {} from {}, {} of them prior evidence\n",
+        style::count(gemms, "GEMM"),
+        style::count(converted.rows, "row"),
         converted.priors.len()
     );
     for Unexpressed { file, lines, declared, reason } in &converted.unexpressed {
         let what = if *declared { "changed" } else { "left out" };
         let _ = writeln!(
             text,
-            "  {}: {} rows of {}: {reason} ({})",
+            "  {}: {} of {}: {reason} ({})",
             style::paint(if *declared { style::PLAIN } else { style::DOUBT }, what),
-            lines.len(),
+            style::count(lines.len(), "row"),
             file.display(),
             ranges(lines)
         );

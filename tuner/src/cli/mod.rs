@@ -13,6 +13,7 @@ mod import;
 mod inspect;
 mod lint;
 mod manual;
+mod merge;
 mod replay;
 mod report;
 mod shapes;
@@ -47,9 +48,9 @@ enum Command {
     Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
     Compare(compare::CompareArgs),
-    /// Compiles tables (.toml) into Rust modules (.rs).
+    /// Compile tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
-    /// Explains why a table picks the kernel it picks.
+    /// Explain why a table picks the kernel it picks.
     Explain(explain::Args),
     Export(export::ExportArgs),
     Import(import::ImportArgs),
@@ -65,6 +66,7 @@ enum Command {
     Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -92,6 +94,7 @@ impl Cli {
             Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Merge(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),

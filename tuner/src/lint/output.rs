@@ -63,10 +63,10 @@ pub fn text(report: &Report, most: usize) -> String {
     }
     let _ = writeln!(
         text,
-        "{} findings in {} rows of {} files",
-        report.findings.len(),
-        report.rows,
-        report.files
+        "{} in {} of {}",
+        style::count(report.findings.len(), "finding"),
+        style::count(report.rows, "row"),
+        style::count(report.files, "file")
     );
     text
 }

@@ -149,3 +149,35 @@ fn limits_of(record: &DeviceRecord) -> Option<Limits> {
     };
     limits::of(arch, Some(record.device.units))
 }
+
+#[cfg(test)]
+mod tests {
+    use tilewright_kernels::{BackendKind, Device};
+
+    use super::*;
+
+    fn record(caps: Caps, fingerprint: &str, units: u32) -> DeviceRecord {
+        let device =
+            Device { backend: BackendKind::Hip, caps, units, l1_kib: 64, l2_kib: 4096, llc_kib: 262_144 };
+        DeviceRecord { key: "k".into(), fingerprint: fingerprint.into(), device }
+    }
+
+    #[test]
+    fn limits_are_known_for_what_data_sheets_describe_and_for_nothing_else() {
+        let mi300x = limits_of(&record(Caps::GFX942, "hip | AMD Instinct MI300X", 304)).unwrap();
+        let mi355x = limits_of(&record(Caps::GFX950, "hip | AMD Instinct MI355X", 256)).unwrap();
+        assert!(mi355x.ops(4.0) > mi355x.ops(8.0) && mi355x.ops(8.0) > mi300x.ops(8.0));
+        // Half the units have half the arithmetic.
+        let half = limits_of(&record(Caps::GFX942, "hip | a partition", 152)).unwrap();
+        assert!((half.ops(16.0) / mi300x.ops(16.0) - 0.5).abs() < 1e-9);
+        assert!(limits_of(&record(Caps::SM_90A, "cuda | NVIDIA H200", 132)).is_some());
+        assert!(limits_of(&record(Caps::SM_90A, "cuda | NVIDIA H100 PCIe", 114)).is_none());
+        assert!(limits_of(&record(Caps::AVX512, "cpu | Some CPU", 2)).is_none());
+    }
+
+    #[test]
+    fn a_roof_is_the_lower_of_memory_and_arithmetic() {
+        let roof = Roof { name: "r".into(), ops: 100.0, bandwidth: 10.0 };
+        assert_eq!([roof.at(1.0), roof.at(10.0), roof.at(1000.0)], [10.0, 100.0, 100.0]);
+    }
+}

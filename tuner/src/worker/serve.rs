@@ -129,12 +129,14 @@ impl Host<'_> {
         match question(&mut self.rig, &candidate) {
             Ok(answer) => Ok(answer),
             Err(BenchFault::Candidate(why)) => {
-                // One that writes out of bounds may have hit more than the guard zones.
+                // Whatever it did may have harmed more than itself.
                 match self.rig.probe() {
-                    Ok(()) => Err(Answer::Failed(why)),
-                    Err(probe) => {
+                    Some(Ok(())) => Err(Answer::Failed(why)),
+                    Some(Err(probe)) => {
                         Err(Answer::Poisoned(format!("{why} (and the device failed after it: {probe})")))
                     }
+                    // Nothing has passed here that could tell: a fresh worker knows.
+                    None => Err(Answer::Poisoned(why)),
                 }
             }
             Err(fault) => Err(Answer::Failed(format!("{fault:?}"))),

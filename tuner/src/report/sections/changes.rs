@@ -2,15 +2,18 @@
 
 use crate::compare::{Change, Comparison, output};
 use crate::report::page::{Cell, Grid, Section};
+use crate::style::count;
 use crate::units::time;
 
 /// The section of a comparison.
 pub(in crate::report) fn changes(comparison: &Comparison, names: [&str; 2]) -> Section {
     let [slower, faster, same] = output::counts(comparison);
     let mut text = vec![format!(
-        "From 1, {}, to 2, {}: {slower} rows slower, {faster} faster, {same} within noise. Two times are told apart where their 95 % \
+        "From 1, {}, to 2, {}: {} slower, {faster} faster, {same} within noise. Two times are told apart where their 95 % \
          intervals do not overlap.",
-        names[0], names[1]
+        names[0],
+        names[1],
+        count(slower, "row")
     )];
     if !comparison.pairs.is_empty() {
         let [first, second] = comparison.total_ns;
@@ -37,8 +40,6 @@ pub(in crate::report) fn changes(comparison: &Comparison, names: [&str; 2]) -> S
     for pair in &comparison.pairs {
         let [first, second] = pair.time_ns;
         let share = pair.cost_ns / comparison.total_ns[0] * 100.0;
-        let moved = [&pair.plans, &pair.kernels].into_iter().flatten();
-        let moved: Vec<String> = moved.map(|[before, after]| format!("{before} → {after}")).collect();
         grid.rows.push(vec![
             Cell::text(&pair.weight),
             Cell::count(pair.m),
@@ -51,7 +52,7 @@ pub(in crate::report) fn changes(comparison: &Comparison, names: [&str; 2]) -> S
                 Change::Faster => "▼ faster",
                 Change::WithinNoise => "within noise",
             }),
-            if moved.is_empty() { Cell::text("the same") } else { Cell::code(moved.join("; ")) },
+            Cell::code(output::moved(pair.plans.as_ref(), pair.kernels.as_ref()).replace("->", "→")),
         ]);
     }
     Section {

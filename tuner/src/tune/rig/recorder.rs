@@ -14,6 +14,7 @@ use std::collections::{HashSet, VecDeque};
 use tilewright_kernels::Format;
 
 use super::super::candidates::{Candidate, FormatPair};
+use super::super::queue::Queue;
 use super::super::work::Work;
 use super::{Rig, Stopped};
 use crate::bench::{BenchFault, Sample};
@@ -150,6 +151,29 @@ impl<'r> Recorder<'r> {
         self.rig.set_clock(self.now_ns);
         self.append(&Record::Resumed { at: self.now_ns });
         None
+    }
+
+    /// The next weight, and the time it may take in nanoseconds.
+    pub fn take(&mut self, queue: &mut dyn Queue) -> Option<(usize, Option<f64>)> {
+        if self.is_over() {
+            return None;
+        }
+        if !queue.is_shared() {
+            return queue.next(self.now_ns);
+        }
+        let (work, time_ns) = match self.before() {
+            Some(Record::Take { work, time_ns }) => {
+                queue.took(work);
+                (work, time_ns)
+            }
+            Some(_) => {
+                self.diverge();
+                return None;
+            }
+            None => queue.next(self.now_ns)?,
+        };
+        self.record(&Record::Take { work, time_ns });
+        Some((work, time_ns))
     }
 
     /// Nothing more can be asked: why measuring is over.
