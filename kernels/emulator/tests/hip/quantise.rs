@@ -2,12 +2,12 @@
 
 use crate::harness::{Random, Rig};
 use tilewright_emulator::{Grid, Memory, Options, Order};
-use tilewright_kernels::{Format, Scaling};
 use tilewright_kernels::format::e8m0::ScaleRule;
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::hip::launch::{Arg, Scratch, Step};
 use tilewright_kernels::hip::{mfma16, quantise};
 use tilewright_kernels::reference::snap_activation;
+use tilewright_kernels::{Format, Scaling};
 
 /// bf16 values of every magnitude: zeros of both signs, subnormals, blocks of one exponent, whole rows of zeros.
 fn activation(m: usize, k: usize, random: &mut Random) -> Vec<u16> {
@@ -168,7 +168,8 @@ fn rotated_activations_are_packed_as_aiter_does() {
                 // Panels of 256 rows with two steps to spare; in a step 16 bytes of each lane, then 8 of each.
                 let tile = row / 256 * (k.div_ceil(128) + 2) + block / 4;
                 let (rows16, lane) = (row % 256 / 16, 16 * (block % 4) + row % 16);
-                let at = [16 * (64 * rows16 + lane), 16384 + 8 * (64 * rows16 + lane)].map(|at| at + 24576 * tile);
+                let at =
+                    [16 * (64 * rows16 + lane), 16384 + 8 * (64 * rows16 + lane)].map(|at| at + 24576 * tile);
                 let stream = [&codes[at[0]..at[0] + 16], &codes[at[1]..at[1] + 8]].concat();
                 assert_eq!(stream, expected.row_codes(row)[24 * block..24 * block + 24], "{row} {block}");
                 let (su, sub) = (row % 256 / 128, row % 128 / 16);

@@ -74,7 +74,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "waves",
         doc: "waves that multiply, each its own steps of K",
-        domain: Domain::Numbers(&[1, 2, 4, 8]),
+        domain: Domain::Numbers(&[1, 2, 3, 4, 8]),
     },
 ];
 
