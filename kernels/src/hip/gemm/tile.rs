@@ -29,6 +29,8 @@ pub struct Tile {
     pub group_m: u32,
     /// Workgroups that a compute unit is to hold.
     pub groups_per_cu: u32,
+    /// Whether operands lie in layout `c0c1` instead of `mfma16`.
+    pub c0c1: bool,
     /// Rows of the matrix instruction.
     pub mfma: u32,
     /// Whether an XCD works on neighbouring tiles.
@@ -75,6 +77,7 @@ impl Tile {
             streamed: v[0] == 1,
             group_m: v[1],
             groups_per_cu: v[2],
+            c0c1: v[3] == 1,
             mfma: v[4],
             xcd: v[5] == 1,
             persistent: v[6] == 1,
@@ -216,6 +219,9 @@ pub(super) fn launchable(config: &Config, problem: &Problem, device: &Device) ->
     takes(problem, device)?;
     let t = Tile::of(config, problem);
     tile_k_rules(t.tile_k, problem, device)?;
+    if t.c0c1 && (t.formats != [Format::MxFp6E2m3; 2] || t.tile_k != STEP_K as u32) {
+        return Err(Reject::param("layout", "c0c1 is MXFP6 E2M3 in both operands, in steps of 128"));
+    }
     stage_rules(t.stages, device)?;
     for (panels, param) in t.panels().into_iter().zip(["waves_m", "waves_n"]) {
         if panels == 0 || (panels > 4 && !panels.is_multiple_of(4)) || (panels < 4 && 4 % panels != 0) {
