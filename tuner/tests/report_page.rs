@@ -76,6 +76,8 @@ fn journal(path: &Path, decisions: &Decisions) {
                 part: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,
+                tools: Default::default(),
+                part: None,
             }))
             .unwrap();
         journal.append(&Record::Contest { key: key.clone(), candidates: 77 }).unwrap();

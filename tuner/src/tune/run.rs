@@ -24,6 +24,8 @@ pub struct Settings {
     pub budget_s: Option<f64>,
     /// Time for one weight at all its Ms, seconds.
     pub per_gemm_s: Option<f64>,
+    /// Works to tune before the others: those with stale rows.
+    pub first: Vec<usize>,
     /// Evaluations a search may spend on one contest.
     pub max_evaluations: usize,
     /// Evaluations without improvement that end a search.
@@ -43,6 +45,7 @@ impl Default for Settings {
             seed: 1,
             budget_s: None,
             per_gemm_s: None,
+            first: Vec::new(),
             max_evaluations: 200,
             patience: 60, // Cold launches on a shared machine scatter too much to tell less apart in reasonable time.
             delta: 0.03,

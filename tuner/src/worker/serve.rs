@@ -1,15 +1,15 @@
 //! A worker from the inside.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 use tilewright_kernels::backend::{Backend, Regime};
-use tilewright_kernels::{Device, Format};
+use tilewright_kernels::{BackendKind, Device, Format};
 
 use super::frame;
 use super::message::{Answer, Hello, Numbered, Question};
@@ -42,7 +42,6 @@ pub struct ServeOptions {
 pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     let confined = confine(options);
     let output = Arc::new(Mutex::new(private_output().context("standard output cannot be set aside")?));
-    let questions = listen();
     beat(output.clone());
     let say = |number: u64, message: Answer| say(&output, number, message);
     let backend = match confined.and_then(|()| open(&options.device)) {
@@ -52,6 +51,7 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     let hello = Hello {
         device: DeviceRecord::of(backend.device(), backend.fingerprint()),
         resolution_ns: backend.timer_resolution().as_nanos() as f64,
+        tools: tools(backend.device().backend),
         #[cfg(debug_assertions)]
         simulated: super::inject::is_synthetic(),
         #[cfg(not(debug_assertions))]
@@ -61,7 +61,8 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     let regime = if options.hot { Regime::Hot } else { Regime::Cold };
     let mut host =
         Host { device: *backend.device(), rig: DeviceRig::new(backend.as_ref(), regime), open: None };
-    for Numbered { number, message } in questions {
+    let mut input = io::stdin().lock();
+    while let Some(Numbered { number, message }) = next(&mut input) {
         let answer = host.answer(message);
         let ends = matches!(answer, Answer::Poisoned(_));
         say(number, answer)?;
@@ -71,6 +72,16 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What makes the kernels of a backend, where that is not this build itself. (NVRTC's version is part of the fingerprint's
+/// driver features; what `tune` cannot see cannot be compared.)
+fn tools(backend: BackendKind) -> BTreeMap<String, String> {
+    let compiler = match backend {
+        BackendKind::Hip => devices::hip_toolchain().ok().map(|toolchain| toolchain.version().to_string()),
+        BackendKind::Cpu | BackendKind::Cuda => None,
+    };
+    compiler.into_iter().map(|version| ("compiler".to_string(), version)).collect()
 }
 
 fn open(device: &str) -> anyhow::Result<Box<dyn Backend>> {
@@ -180,27 +191,20 @@ fn say(output: &Mutex<File>, number: u64, message: Answer) -> io::Result<()> {
     frame::write(&mut *output, &json)
 }
 
-/// Questions in order. When standard input ends the tuner is gone, and so is the worker, whatever it was doing.
-fn listen() -> Receiver<Numbered<Question>> {
-    let (sender, questions) = channel();
-    thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        loop {
-            let question = frame::read(&mut input).ok();
-            let question = question.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            if question.is_none_or(|question| sender.send(question).is_err()) {
-                kill_self();
-            }
-        }
-    });
-    questions
+/// The next question; none when the tuner is done, or gone.
+fn next(input: &mut impl io::Read) -> Option<Numbered<Question>> {
+    let bytes = frame::read(input).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
+/// Says every half second that the worker lives. Where nobody listens the tuner is gone, and so is the worker, whatever its
+/// candidate does.
 fn beat(output: Arc<Mutex<File>>) {
     thread::spawn(move || {
         while say(&output, 0, Answer::Alive).is_ok() {
             thread::sleep(HEARTBEAT);
         }
+        kill_self();
     });
 }
 

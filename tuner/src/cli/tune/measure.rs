@@ -34,7 +34,11 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     pub(super) fn settings(&self) -> Settings {
         let RunHeader { seed, budget_s, per_gemm_s, .. } = *self.header;
-        let mut settings = Settings { seed, budget_s, per_gemm_s, ..Settings::default() };
+        let stale = |work: &Work<'_>| {
+            self.earlier.stale.iter().any(|stale| names(self.declaration, work, &stale.weight))
+        };
+        let first = (0..self.works.len()).filter(|index| stale(&self.works[*index])).collect();
+        let mut settings = Settings { seed, budget_s, per_gemm_s, first, ..Settings::default() };
         if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
@@ -68,6 +72,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether a GEMM of that name asks for the work.
+fn names(declaration: &Declaration, work: &Work<'_>, name: &str) -> bool {
+    work.gemms.iter().any(|gemm| declaration.gemms[*gemm].name == name)
+}
+
 impl TuneArgs {
     /// Tunes on the device, going on with an interrupted run if there is one.
     pub(super) fn measure(
@@ -80,13 +89,14 @@ impl TuneArgs {
         let hello = rig.hello().clone();
         let folder = self.folder(&hello)?;
         let (mut journal, mut history) = self.journal(&folder, &declaration.model)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if let Some((decisions, _)) = &earlier.previous
             && history.has_written(&hash_of(decisions))
         {
             return self.close(&mut journal, &history, decisions, &folder);
         }
         let header = self.header(&hello, declaration, &earlier, budget_s)?;
+        earlier.mark_stale(&history, &header, &mut |stale| style::warn(&stale.to_string()));
         let last = history.segments.last().cloned();
         let interrupted = history.take_interrupted(&header);
         let before = interrupted.as_ref().map_or(&header, |segment| &segment.header);
@@ -201,6 +211,7 @@ impl TuneArgs {
             per_gemm_s: self.budget_per_gemm,
             regime: if self.hot { "hot" } else { "cold" }.into(),
             resolution_ns: hello.resolution_ns,
+            tools: hello.tools.clone(),
             part: None,
         })
     }

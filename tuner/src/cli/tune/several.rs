@@ -48,8 +48,9 @@ impl TuneArgs {
         }
         let folder = self.folder(&hello)?;
         let (mut journal, mut history) = self.journal(&folder, &declaration.model)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         let header = self.header(&hello, declaration, &earlier, budget_s)?;
+        earlier.mark_stale(&history, &header, &mut |stale| style::warn(&stale.to_string()));
         let mut parts = self.parts(devices, &folder, &declaration.model, &header)?;
         let mut outcome = loop {
             let run = Run {
