@@ -73,6 +73,7 @@ fn journal(path: &Path, decisions: &Decisions) {
                 seed,
                 budget_s: None,
                 per_gemm_s: None,
+                part: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,
             }))

@@ -66,7 +66,7 @@ fn every_faulty_candidate_is_named_with_its_reason_and_all_others_are_measured()
         ("exit", "exited with code 7"),
         ("allocate", "memory allocation of"),
         ("garbage", "garbage on the worker's channel"),
-        ("poison", "the device failed after it: the context is destroyed"),
+        ("poison", "the context is destroyed"),
         ("overrun", "out of bounds: element 240 of the output was written"),
         ("timed-overrun", "out of bounds: element 240 of the output was written"),
         ("wrong", "left a wrong output: D["),
@@ -77,7 +77,7 @@ fn every_faulty_candidate_is_named_with_its_reason_and_all_others_are_measured()
         faults.iter().zip(&seeds[1..]).map(|((fault, _), seed)| format!("{fault}@{seed}")).collect();
     let fixture = Fixture::with(ONE_GEMM);
     let output =
-        fixture.tune_faulty(&rules.join(";"), &["--quiet", "--hang-after", "1s", "--worker-memory", "600"]);
+        fixture.tune_faulty(&rules.join(";"), &["--quiet", "--hang-after", "3s", "--worker-memory", "600"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let failures = failures(&fixture);
     for ((fault, reason), seed) in faults.iter().zip(&seeds[1..]) {
@@ -100,7 +100,7 @@ fn every_faulty_candidate_is_named_with_its_reason_and_all_others_are_measured()
 }
 
 #[test]
-fn slow_but_healthy_candidates_survive_and_the_default_failing_is_not_the_end() {
+fn slow_but_healthy_candidates_survive() {
     let fixture = Fixture::with(ONE_GEMM);
     // Each launch takes far longer than the shortest deadline; the deadlines follow.
     let mut child = fixture.spawn_faulty("slow@", &["--quiet", "--hang-after", "0.2s"]);
@@ -128,7 +128,7 @@ fn ctrl_c_leaves_a_valid_table_and_a_second_one_ends_at_once() {
     for (faults, waits_for) in [("", "sample"), ("timed-hang@", "trying")] {
         let before = records_so_far(&fixture, waits_for);
         let mut child = fixture.spawn_faulty(faults, &["--quiet", "--seed", "9", "--hang-after", "1h"]);
-        while records_so_far(&fixture, waits_for) <= before + 1 && child.try_wait().unwrap().is_none() {
+        while records_so_far(&fixture, waits_for) <= before && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(10));
         }
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();

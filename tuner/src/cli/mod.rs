@@ -13,6 +13,8 @@ mod import;
 mod inspect;
 mod lint;
 mod manual;
+mod merge;
+mod plan;
 mod replay;
 mod report;
 mod shapes;
@@ -65,6 +67,8 @@ enum Command {
     Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
+    Plan(plan::PlanArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -92,6 +96,8 @@ impl Cli {
             Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Merge(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),

@@ -38,6 +38,13 @@ pub enum Record {
         /// Nanoseconds since the run began, without the interruption.
         at: f64,
     },
+    /// This device took a weight from the queue that several share.
+    Take {
+        /// Its position among the works.
+        work: usize,
+        /// The time it may take, nanoseconds, if the run has a budget.
+        time_ns: Option<f64>,
+    },
     /// A contest begins.
     Contest {
         /// Which.
@@ -119,6 +126,9 @@ pub struct RunHeader {
     pub regime: String,
     /// Shortest time the clock can tell apart, nanoseconds.
     pub resolution_ns: f64,
+    /// Which of how many devices that shared one queue this is the run of, from 0.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<[usize; 2]>,
 }
 
 /// A [`tilewright_kernels::Device`] as written in a journal.

@@ -16,6 +16,7 @@ mod observe;
 mod plan;
 mod progress;
 mod quality;
+mod queue;
 mod rig;
 mod run;
 mod seeds;
@@ -26,7 +27,8 @@ mod work;
 
 pub use assemble::assemble;
 pub use candidates::{Candidate, Field, FormatPair, Plan, default_candidate};
-pub use progress::{Progress, Silent, TerminalProgress};
+pub use progress::{Progress, SharedProgress, Silent, TerminalProgress};
+pub use queue::{Costs, InOrder, Queue, Recorded, Share, SharedQueue};
 pub use rig::{DeviceRig, Recorder, ReplayRig, Rig, Stopped};
 pub use run::{Outcome, Settings, tune};
 pub use summary::summary;

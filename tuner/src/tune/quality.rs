@@ -29,14 +29,20 @@ impl Quality {
     ) -> anyhow::Result<Self> {
         let mut quality = Quality { pairs: vec![], errors: HashMap::new(), excluded: vec![] };
         let finer = FormatPair { activation: Format::MxInt8, weight: Format::MxFp6E2m3 };
-        for pair in &work.pairs {
+        let mut pairs: Vec<FormatPair> = Vec::new();
+        for pair in work.pairs.iter().map(|pair| pair.on(context.device)) {
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        for pair in &pairs {
             // Pairs that no kernel here multiplies are no alternatives.
             if default_candidate(&work.base(1), &[*pair], context.device).is_none() {
                 continue;
             }
             // On the CPU both enter the same integer dot, and INT8 rounds the activation less.
             let coarser = pair.activation == pair.weight && pair.weight == finer.weight;
-            if coarser && work.pairs[0] != *pair && quality.pairs.contains(&finer) {
+            if coarser && pairs[0] != *pair && quality.pairs.contains(&finer) {
                 continue;
             }
             let known = context.resume.quality.get(&(work.name.clone(), pair.to_string()));

@@ -5,6 +5,7 @@ use tilewright_kernels::Device;
 use super::assemble;
 use super::candidates::{FormatPair, Plan};
 use super::progress::Progress;
+use super::queue::Queue;
 use super::rig::{Recorder, Stopped};
 use super::seeds::Sources;
 use super::weight::{Context, WeightResult, tune_weight};
@@ -66,7 +67,7 @@ pub struct Outcome {
     pub results: Vec<WeightResult>,
     /// Weights that cannot be tuned at all, with the reason.
     pub failed: Vec<String>,
-    /// Launches timed.
+    /// Launches timed, without those that an interrupted run had made.
     pub measurements: u64,
     /// Launches that an interrupted run had made and this one took over.
     pub saved: u64,
@@ -79,12 +80,28 @@ pub struct Outcome {
     pub stopped: bool,
     /// Seconds by the run's clock.
     pub seconds: f64,
+    /// Why nothing more could be measured or recorded on this device, if so.
+    pub lost: Option<anyhow::Error>,
+    /// Devices that were given up while others went on, with the reason.
+    pub given_up: Vec<String>,
 }
 
-/// Tunes all works.
-///
-/// # Errors
-/// If the journal cannot be written, or a replay does not fit.
+impl Outcome {
+    /// Adds what another device decided in the same run.
+    pub fn add(&mut self, part: Outcome) {
+        self.results.extend(part.results);
+        self.failed.extend(part.failed);
+        self.measurements += part.measurements;
+        self.saved += part.saved;
+        self.evaluations += part.evaluations;
+        self.warm_from = self.warm_from.or(part.warm_from);
+        self.stopped |= part.stopped;
+        self.seconds = self.seconds.max(part.seconds);
+        self.given_up.extend(part.given_up);
+    }
+}
+
+/// Tunes the works that the queue gives out.
 pub fn tune(
     works: &[Work<'_>],
     device: &Device,
@@ -93,9 +110,10 @@ pub fn tune(
     tables: &[Decisions],
     previous: Option<&Decisions>,
     settings: &Settings,
+    queue: &mut dyn Queue,
     recorder: &mut Recorder<'_>,
     progress: &mut dyn Progress,
-) -> anyhow::Result<Outcome> {
+) -> Outcome {
     let resume = history.resume(header);
     recorder.record(&Record::Run(header.clone()));
     let contests = works.iter().map(|work| work.points.len()).sum();
@@ -104,9 +122,8 @@ pub fn tune(
     let mut outcome = Outcome { warm_from: history.last_finished(header), ..Outcome::default() };
     outcome.saved =
         resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
-    let shares = Shares::new(works);
-    for (index, work) in works.iter().enumerate() {
-        let share = settings.budget_s.map(|s| (s * 1e9 - recorder.now_ns).max(0.0) * shares.of(index));
+    while let Some((index, share)) = recorder.take(queue) {
+        let Some(work) = works.get(index) else { break };
         let limit = settings.per_gemm_s.map(|s| s * 1e9);
         let time_ns = share.into_iter().chain(limit).min_by(f64::total_cmp);
         let incumbent = previous.and_then(|table| incumbent(table, work));
@@ -119,7 +136,10 @@ pub fn tune(
             incumbent,
         };
         let result = tune_weight(index, work, &context, &mut sources, recorder, progress);
-        recorder.check()?;
+        if let Err(error) = recorder.check() {
+            outcome.lost = Some(error);
+            break;
+        }
         match result {
             Ok(Some(result)) => outcome.results.push(result),
             Ok(None) => {}
@@ -129,40 +149,19 @@ pub fn tune(
         if recorder.stopped || recorder.diverged {
             break;
         }
+        queue.finished();
     }
     outcome.stopped = recorder.stopped;
-    outcome.measurements = recorder.measurements;
+    outcome.measurements = recorder.measurements - recorder.repeated;
     outcome.evaluations = recorder.evaluations;
     outcome.saved += recorder.repeated;
     outcome.seconds = recorder.now_ns / 1e9;
     recorder.sync();
-    recorder.check()?;
+    if outcome.lost.is_none() {
+        outcome.lost = recorder.check().err();
+    }
     progress.ended();
-    Ok(outcome)
-}
-
-/// How the time that is left is shared among the works that are left: by the square root of their cost, so that large
-/// weights get more and small ones enough.
-struct Shares(Vec<f64>);
-
-impl Shares {
-    fn new(works: &[Work<'_>]) -> Self {
-        // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
-        let cost = |work: &Work<'_>| -> f64 {
-            let weight_bytes = f64::from(work.n) * f64::from(work.k);
-            let times = work.points.iter().map(|point| {
-                let m = f64::from(point.m);
-                (2.0 * m * weight_bytes / 200e9).max(weight_bytes / 10e9) + 100e-6
-            });
-            times.map(f64::sqrt).sum()
-        };
-        Shares(works.iter().map(cost).collect())
-    }
-
-    /// The part of what is left that work `index` gets.
-    fn of(&self, index: usize) -> f64 {
-        self.0[index] / self.0[index..].iter().sum::<f64>()
-    }
+    outcome
 }
 
 /// What a table says about a work now.

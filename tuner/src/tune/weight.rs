@@ -173,7 +173,8 @@ pub(super) fn tune_weight(
         };
         recorder.record(&Record::Verdict(verdict.clone()));
         recorder.sync();
-        progress.decided(&line(&work.name, &verdict));
+        let confirmed = if earlier == Some(&verdict) { " (confirmed)" } else { "" };
+        progress.decided(&format!("{}{confirmed}", line(&work.name, &verdict)));
         sources.this_run.push(verdict.clone());
         verdicts.push(verdict);
     }

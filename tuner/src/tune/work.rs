@@ -51,6 +51,20 @@ pub struct Job {
 }
 
 impl Job {
+    /// Something small that every device has a kernel for.
+    pub fn small() -> Self {
+        Job {
+            name: "self test".into(),
+            n: 64,
+            k: 64,
+            m: vec![(1, 1.0)],
+            out: OutType::F32.to_string(),
+            bias: false,
+            deterministic: false,
+            weights: None,
+        }
+    }
+
     /// The files that its weight is in, if it is real.
     pub fn files(&self) -> Option<&[PathBuf]> {
         self.weights.as_ref().map(|(files, ..)| files.as_slice())

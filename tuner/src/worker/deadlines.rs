@@ -11,6 +11,8 @@ use std::time::Duration;
 const PATIENCE: f64 = 50.0;
 /// Operations a second that the slowest device makes of a problem that nothing is known about.
 const SLOWEST: f64 = 0.05e9;
+/// Floors that the first candidate of a problem has at least, of which nothing is known.
+const FIRST: u32 = 30;
 /// Runs on the way through the gate: twice on the real operands, on the odd shape, the reference itself.
 const GATE_RUNS: f64 = 4.0;
 
@@ -54,18 +56,20 @@ impl Deadlines {
 
     /// For one timed launch at M of a problem of that many operations.
     pub fn launch(&self, m: u32, flops: f64) -> Duration {
-        let expected = self.known.get(&m).and_then(|known| known.launch);
-        self.at_least(expected.map_or(flops / SLOWEST, |seconds| seconds * PATIENCE))
+        match self.known.get(&m).and_then(|known| known.launch) {
+            Some(seconds) => self.at_least(seconds * PATIENCE),
+            None => self.at_least(flops / SLOWEST).max(self.floor * FIRST),
+        }
     }
 
     /// For a pass through the gate.
     pub fn gate(&self, m: u32, flops: f64) -> Duration {
         let known = self.known.get(&m).copied().unwrap_or_default();
-        let seconds = match (known.gate, known.launch) {
-            (Some(gate), launch) => PATIENCE * gate.max(GATE_RUNS * launch.unwrap_or(0.0)),
-            (None, _) => GATE_RUNS * flops / SLOWEST,
+        let running = match (known.gate, known.launch) {
+            (Some(gate), launch) => self.at_least(PATIENCE * gate.max(GATE_RUNS * launch.unwrap_or(0.0))),
+            (None, _) => self.at_least(GATE_RUNS * flops / SLOWEST).max(self.floor * FIRST),
         };
-        self.at_least(seconds) + self.compile
+        running + self.compile
     }
 
     fn at_least(&self, seconds: f64) -> Duration {
@@ -100,6 +104,7 @@ mod tests {
         let deadlines = deadlines();
         assert_eq!(deadlines.launch(4096, 1e12), Duration::from_secs(20_000));
         assert!(deadlines.gate(4096, 1e12) > deadlines.launch(4096, 1e12));
+        assert_eq!(deadlines.launch(1, 1e3), Duration::from_secs(300));
         assert!(deadlines.launch(1, f64::INFINITY) < Duration::from_secs(100_000));
     }
 }

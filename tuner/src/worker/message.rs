@@ -15,6 +15,8 @@ pub enum Question {
         /// The pair.
         formats: String,
     },
+    /// Does the device work? Multiplies something small with the default config.
+    SelfTest,
     /// Make the operands of a job in these weight formats.
     Open {
         /// Whose.

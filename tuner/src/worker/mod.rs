@@ -26,6 +26,7 @@ pub mod frame;
 #[cfg(debug_assertions)]
 mod inject;
 mod message;
+pub mod names;
 mod process;
 mod rig;
 mod serve;

@@ -20,7 +20,7 @@ const START: Duration = Duration::from_secs(120);
 const GRACE: Duration = Duration::from_millis(800);
 /// How often a wait looks whether to stop.
 const TICK: Duration = Duration::from_millis(100);
-/// Of what a worker said on standard error, so many bytes are kept.
+/// Of what a worker says on standard error during one question, so many bytes are kept.
 const LAST_WORDS: usize = 2048;
 
 /// Which worker to start.
@@ -124,6 +124,9 @@ impl Worker {
         stop: &AtomicBool,
     ) -> Result<Answer, Death> {
         self.number += 1;
+        if let Ok(mut words) = self.last_words.lock() {
+            words.clear();
+        }
         let question = Numbered { number: self.number, message: question };
         let json = serde_json::to_vec(&question).expect("questions are plain data");
         if frame::write(&mut self.input, &json).is_err() {
@@ -189,7 +192,8 @@ impl Worker {
         let how = status.map_or_else(|| format!("{fallback}, without an exit status"), describe);
         let words = self.last_words.lock().map(|words| words.clone()).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
-        let line = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        // The first line says what happened, those after it where.
+        let line = words.lines().map(str::trim).find(|line| !line.is_empty());
         let what = match line {
             Some(line) => format!("its worker {how}: {line}"),
             None => format!("its worker {how}"),
@@ -254,13 +258,12 @@ fn receive(output: impl Read, answers: &Sender<Result<Numbered<Answer>, FrameErr
     }
 }
 
-/// Keeps the end of what a worker says on standard error.
+/// Keeps the beginning of what a worker says on standard error.
 fn keep(mut errors: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut bytes = [0; 512];
     while let Ok(count @ 1..) = errors.read(&mut bytes) {
         let Ok(mut kept) = kept.lock() else { return };
-        kept.extend(&bytes[..count]);
-        let excess = kept.len().saturating_sub(LAST_WORDS);
-        kept.drain(..excess);
+        let room = LAST_WORDS.saturating_sub(kept.len());
+        kept.extend(&bytes[..count.min(room)]);
     }
 }

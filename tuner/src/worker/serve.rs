@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use tilewright_kernels::Format;
 use tilewright_kernels::backend::{Backend, Regime};
+use tilewright_kernels::{Device, Format};
 
 use super::frame;
 use super::message::{Answer, Hello, Numbered, Question};
@@ -17,7 +17,7 @@ use crate::bench::BenchFault;
 use crate::devices;
 use crate::journal::DeviceRecord;
 use crate::operands::WeightFile;
-use crate::tune::{Candidate, DeviceRig, FormatPair, Job, Rig, Work};
+use crate::tune::{Candidate, DeviceRig, FormatPair, Job, Rig, Work, default_candidate};
 
 /// How often a worker says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -59,7 +59,8 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     };
     say(0, Answer::Hello(hello))?;
     let regime = if options.hot { Regime::Hot } else { Regime::Cold };
-    let mut host = Host { rig: DeviceRig::new(backend.as_ref(), regime), open: None };
+    let mut host =
+        Host { device: *backend.device(), rig: DeviceRig::new(backend.as_ref(), regime), open: None };
     for Numbered { number, message } in questions {
         let answer = host.answer(message);
         let ends = matches!(answer, Answer::Poisoned(_));
@@ -80,6 +81,7 @@ fn open(device: &str) -> anyhow::Result<Box<dyn Backend>> {
 }
 
 struct Host<'b> {
+    device: Device,
     rig: DeviceRig<'b>,
     open: Option<Job>,
 }
@@ -88,6 +90,7 @@ impl Host<'_> {
     fn answer(&mut self, question: Question) -> Answer {
         let answer = match question {
             Question::Quality { job, formats } => self.quality(&job, &formats).map(Answer::Quality),
+            Question::SelfTest => self.test().map(|()| Answer::Done),
             Question::Open { job, formats } => self.start(job, &formats).map(|()| Answer::Done),
             Question::Admit { m, candidate } => {
                 self.ask(m, &candidate, |rig, candidate| rig.admit(candidate).map(|()| Answer::Done))
@@ -103,6 +106,24 @@ impl Host<'_> {
         let pair = FormatPair::parse(formats)
             .ok_or_else(|| Answer::Failed(format!("{formats:?} are no formats")))?;
         with_work(job, |work| self.rig.quality(work, pair).map_err(|error| format!("{error:#}")))
+    }
+
+    fn test(&mut self) -> Result<(), Answer> {
+        self.open = None;
+        let job = Job::small();
+        let pairs = [FormatPair { activation: Format::Bf16, weight: Format::Bf16 }];
+        with_work(&job, |work| {
+            let Some(candidate) = default_candidate(&work.base(1), &pairs, &self.device) else {
+                return Ok(());
+            };
+            self.rig.open(work, &[Format::Bf16]).map_err(|error| format!("{error:#}"))?;
+            let admitted = self.rig.admit(&candidate);
+            self.rig.announce(work, &[]);
+            admitted.map_err(|fault| match fault {
+                BenchFault::Candidate(why) => why,
+                other => format!("{other:?}"),
+            })
+        })
     }
 
     fn start(&mut self, job: Job, formats: &[String]) -> Result<(), Answer> {
@@ -129,12 +150,14 @@ impl Host<'_> {
         match question(&mut self.rig, &candidate) {
             Ok(answer) => Ok(answer),
             Err(BenchFault::Candidate(why)) => {
-                // One that writes out of bounds may have hit more than the guard zones.
+                // Whatever it did may have harmed more than itself.
                 match self.rig.probe() {
-                    Ok(()) => Err(Answer::Failed(why)),
-                    Err(probe) => {
+                    Some(Ok(())) => Err(Answer::Failed(why)),
+                    Some(Err(probe)) => {
                         Err(Answer::Poisoned(format!("{why} (and the device failed after it: {probe})")))
                     }
+                    // Nothing has passed here that could tell: a fresh worker knows.
+                    None => Err(Answer::Poisoned(why)),
                 }
             }
             Err(fault) => Err(Answer::Failed(format!("{fault:?}"))),

@@ -176,7 +176,7 @@ fn mutants_are_caught() {
             "a stage too few in flight",
             ["copy.issue(lds, free, stage + STAGES - 1)", "copy.issue(lds, free, stage + STAGES)"],
         ),
-        ("a row too many", ["rows = m - first < TILE_M", "rows = m + 1 - first < TILE_M"]),
+        ("rows beyond M", ["rows = m - first < TILE_M ? m - first : TILE_M", "rows = TILE_M"]),
     ];
     let config = config(&rig, b, &[("stages", 3)]);
     let case = Case::new(&problem([65, 64, 416], b, b), Layout::Mfma16, 2);

@@ -17,8 +17,7 @@ const PIECE: u32 = 1024;
 const REGISTERS: u32 = 512;
 /// Registers beside sums, operands and scales: addresses, the epilogue's.
 const ADDRESSES: u32 = 34;
-/// The most copies of a stage for which a wave has scalar registers; persistent workgroups have none left for a second
-/// step's.
+/// The most copies of a stage for which a wave has scalar registers.
 const MOST_UNITS: u32 = 14;
 
 /// A config of a GEMM family over a pair of formats: all that a launch needs.
@@ -229,8 +228,11 @@ pub(super) fn launchable(config: &Config, problem: &Problem, device: &Device) ->
     if !(t.code_bytes() / PIECE).is_multiple_of(t.waves()) {
         return Err(Reject::param("waves_n", "waves would copy different numbers of pieces"));
     }
-    if t.units() > MOST_UNITS || (t.persistent && t.tile_k > STEP_K as u32) {
+    if t.units() > MOST_UNITS {
         return Err(Reject::param("waves_m", "a wave has too few scalar registers for its copies"));
+    }
+    if t.persistent && (t.waves() < 4 || t.tile_k > STEP_K as u32 || t.panels()[0] > 8) {
+        return Err(Reject::param("persistent", "no scalar registers are left for what holds for all tiles"));
     }
     if t.lds_bytes() * t.groups_per_cu > device.l1_kib * 1024 {
         return Err(Reject::param("stages", "the stages do not fit into LDS"));

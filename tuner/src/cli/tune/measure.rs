@@ -1,33 +1,71 @@
-//! One declaration: journal, run, table.
+//! One declaration on one device: journal, run, table.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use tilewright_kernels::BackendKind;
-use tilewright_kernels::backend::Regime;
+use tilewright_kernels::backend::{Regime, SIMULATED};
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
 use super::report::report;
 use crate::devices;
-use crate::journal::{self, History, Journal, Record, RunHeader};
+use crate::journal::{History, Journal, Record, RunHeader, Segment};
 use crate::objects;
 use crate::shapes::Declaration;
+use crate::style;
 use crate::table::{self, Decisions};
 use crate::tune::{
-    Outcome, Progress, Recorder, ReplayRig, Settings, Silent, TerminalProgress, Work, assemble, tune,
+    InOrder, Outcome, Progress, Queue, Recorder, Settings, Silent, TerminalProgress, Work, assemble, tune,
 };
-use crate::worker::RemoteRig;
+use crate::worker::{Hello, RemoteRig};
 
 /// What a run works on.
-struct Run<'a> {
-    declaration: &'a Declaration,
-    works: &'a [Work<'a>],
-    header: &'a RunHeader,
-    history: &'a History,
-    earlier: &'a Earlier,
-    folder: &'a Path,
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) declaration: &'a Declaration,
+    pub(super) works: &'a [Work<'a>],
+    pub(super) header: &'a RunHeader,
+    pub(super) history: &'a History,
+    pub(super) earlier: &'a Earlier,
+    pub(super) folder: &'a Path,
+}
+
+impl Run<'_> {
+    pub(super) fn settings(&self) -> Settings {
+        let RunHeader { seed, budget_s, per_gemm_s, .. } = *self.header;
+        let mut settings = Settings { seed, budget_s, per_gemm_s, ..Settings::default() };
+        if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
+            // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
+            settings.warmup_ns = 0.0;
+        }
+        settings
+    }
+
+    /// Tunes what the queue gives out.
+    pub(super) fn tune(
+        &self,
+        queue: &mut dyn Queue,
+        recorder: &mut Recorder<'_>,
+        progress: &mut dyn Progress,
+    ) -> anyhow::Result<Outcome> {
+        let (device, _) = self.header.device.device()?;
+        let previous = self.earlier.previous.as_ref().map(|(decisions, _)| decisions);
+        let Run { works, header, history, earlier, .. } = self;
+        let settings = self.settings();
+        Ok(tune(
+            works,
+            &device,
+            header,
+            history,
+            &earlier.tables,
+            previous,
+            &settings,
+            queue,
+            recorder,
+            progress,
+        ))
+    }
 }
 
 impl TuneArgs {
@@ -40,72 +78,25 @@ impl TuneArgs {
         budget_s: Option<f64>,
     ) -> anyhow::Result<()> {
         let hello = rig.hello().clone();
-        let (_, fingerprint) = hello.device.device()?;
-        let folder = self.folder(&fingerprint.key())?;
-        let path = folder.join(format!("{}.journal", declaration.model));
-        let waits = || {
-            eprintln!(
-                "{}: another tilewright process is tuning this model on this device; waiting for it",
-                path.display()
-            );
-        };
-        let (mut journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
-        for damage in &reading.damaged {
-            crate::style::warn(&damage.to_string());
-        }
-        let mut history = History::new(reading.records);
+        let folder = self.folder(&hello)?;
+        let (mut journal, mut history) = self.journal(&folder, &declaration.model)?;
         let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if let Some((decisions, _)) = &earlier.previous
             && history.has_written(&hash_of(decisions))
         {
             return self.close(&mut journal, &history, decisions, &folder);
         }
-        let header = RunHeader {
-            version: env!("CARGO_PKG_VERSION").into(),
-            fingerprint: fingerprint.to_string(),
-            device: hello.device,
-            declaration: format!("{:016x}", declaration.hash),
-            tables: earlier.hash(),
-            seed: self.seed,
-            budget_s,
-            per_gemm_s: self.budget_per_gemm,
-            regime: if self.hot { "hot" } else { "cold" }.into(),
-            resolution_ns: hello.resolution_ns,
-        };
-        rig.begin(budget_s);
+        let header = self.header(&hello, declaration, &earlier, budget_s)?;
         let last = history.segments.last().cloned();
-        let Some(interrupted) = history.take_interrupted(&header) else {
-            let recorder = Recorder::new(Box::new(rig), Some(journal)).quarantining(last.as_ref());
-            let run = Run {
-                declaration,
-                works,
-                header: &header,
-                history: &history,
-                earlier: &earlier,
-                folder: &folder,
-            };
-            return self.decide(&run, recorder).map(|_| ());
-        };
-        let recorder = Recorder::new(Box::new(&mut *rig), Some(journal))
-            .quarantining(last.as_ref())
-            .resuming(&interrupted);
-        let before = interrupted.header.clone();
-        let run = Run {
-            declaration,
-            works,
-            header: &before,
-            history: &history,
-            earlier: &earlier,
-            folder: &folder,
-        };
-        let Some(journal) = self.decide(&run, recorder)? else { return Ok(()) };
+        let interrupted = history.take_interrupted(&header);
+        let before = interrupted.as_ref().map_or(&header, |segment| &segment.header);
+        let run =
+            Run { declaration, works, header: before, history: &history, earlier: &earlier, folder: &folder };
+        let journal = self.attempt(&run, rig, journal, last.as_ref(), interrupted.as_ref())?;
+        let (Some(journal), Some(interrupted)) = (journal, interrupted) else { return Ok(()) };
         // The interrupted run cannot be repeated: what it had finished is taken over piece by piece.
-        eprintln!(
-            "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
-        );
+        style::warn("the interrupted run cannot be gone on with exactly; its finished measurements are kept");
         history.segments.push(interrupted);
-        rig.begin(budget_s);
-        let recorder = Recorder::new(Box::new(rig), Some(journal)).quarantining(last.as_ref());
         let run = Run {
             declaration,
             works,
@@ -114,92 +105,57 @@ impl TuneArgs {
             earlier: &earlier,
             folder: &folder,
         };
-        self.decide(&run, recorder).map(|_| ())
+        self.attempt(&run, rig, journal, last.as_ref(), None).map(|_| ())
     }
 
-    /// Repeats the last run of a journal.
-    pub(super) fn replay(
+    /// Runs and writes the table. Gives the journal back, with nothing written, if an interrupted run could not be
+    /// repeated.
+    fn attempt(
         &self,
-        path: &Path,
-        declaration: &Declaration,
-        works: &[Work<'_>],
-    ) -> anyhow::Result<ExitCode> {
-        let mut history = History::new(journal::read(path)?.records);
-        let Some(last) = history.segments.pop() else { bail!("{}: holds no run", path.display()) };
-        let header = &last.header;
-        let hash = format!("{:016x}", declaration.hash);
-        if header.declaration != hash || header.seed != self.seed {
-            bail!(
-                "{}: its last run tuned declaration {} with --seed {}, not {hash} with --seed {}",
-                path.display(),
-                header.declaration,
-                header.seed,
-                self.seed
-            );
+        run: &Run<'_>,
+        rig: &mut RemoteRig<'_>,
+        journal: Journal,
+        last: Option<&Segment>,
+        interrupted: Option<&Segment>,
+    ) -> anyhow::Result<Option<Journal>> {
+        rig.begin(run.header.budget_s);
+        let mut recorder = Recorder::new(Box::new(rig), Some(journal)).quarantining(last);
+        if let Some(interrupted) = interrupted {
+            recorder = recorder.resuming(interrupted);
         }
-        let (_, fingerprint) = header.device.device()?;
-        let folder = self.folder(&fingerprint.key())?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
-        if earlier.hash() != header.tables {
-            bail!(
-                "{}: its last run began beside other tables than those in {}; give an --out that holds what was there",
-                path.display(),
-                self.out.display()
-            );
-        }
-        let recorder = Recorder::new(Box::new(ReplayRig::new(&last.records)), None);
-        let run = Run { declaration, works, header, history: &history, earlier: &earlier, folder: &folder };
-        self.decide(&run, recorder)?;
-        Ok(ExitCode::SUCCESS)
-    }
-
-    fn folder(&self, key: &str) -> anyhow::Result<PathBuf> {
-        let folder = self.out.join(key);
-        std::fs::create_dir_all(&folder).with_context(|| {
-            format!("{}: cannot make the output folder; choose another --out", folder.display())
-        })?;
-        Ok(folder)
-    }
-
-    /// Runs, writes the table and says so. Gives the journal back, with nothing written, if an interrupted run could not
-    /// be repeated.
-    fn decide(&self, run: &Run<'_>, mut recorder: Recorder<'_>) -> anyhow::Result<Option<Journal>> {
-        let (device, fingerprint) = run.header.device.device()?;
-        let mut settings = Settings {
-            seed: self.seed,
-            budget_s: run.header.budget_s,
-            per_gemm_s: run.header.per_gemm_s,
-            ..Settings::default()
-        };
-        if fingerprint.is_simulated() {
-            // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
-            settings.warmup_ns = 0.0;
-        }
-        let mut progress: Box<dyn Progress> = if crate::style::is_quiet() || self.json {
-            Box::new(Silent)
-        } else {
-            Box::new(TerminalProgress::default())
-        };
-        let previous = run.earlier.previous.as_ref();
-        let outcome = tune(
-            run.works,
-            &device,
-            run.header,
-            run.history,
-            &run.earlier.tables,
-            previous.map(|(decisions, _)| decisions),
-            &settings,
-            &mut recorder,
-            progress.as_mut(),
-        )?;
+        let mut queue = InOrder::new(run.works, &run.settings());
+        let mut progress = self.progress();
+        let mut outcome = run.tune(&mut queue, &mut recorder, progress.as_mut())?;
         if recorder.diverged {
             return Ok(recorder.into_journal());
         }
-        let record =
+        if let Some(lost) = outcome.lost.take() {
+            return Err(lost);
+        }
+        let measurements = recorder.measurements;
+        self.write(run, &outcome, measurements, &mut |record| {
+            recorder.record(record);
+            recorder.sync();
+            recorder.check()
+        })?;
+        Ok(None)
+    }
+
+    /// Writes the table of a run, says so, and records that it is decided and written through `record`.
+    pub(super) fn write(
+        &self,
+        run: &Run<'_>,
+        outcome: &Outcome,
+        measurements: u64,
+        record: &mut dyn FnMut(&Record) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (device, fingerprint) = run.header.device.device()?;
+        let previous = run.earlier.previous.as_ref();
+        let device =
             table::DeviceRecord { key: fingerprint.key(), fingerprint: fingerprint.to_string(), device };
         let regime = if run.header.regime == "hot" { Regime::Hot } else { Regime::Cold };
         let (decisions, evidence) =
-            assemble(run.declaration, run.works, &outcome.results, record, self.seed, regime, previous);
+            assemble(run.declaration, run.works, &outcome.results, device, self.seed, regime, previous);
         if decisions.weights.is_empty() {
             let why = if outcome.failed.is_empty() {
                 "stopped before anything was decided; the same command goes on from here".to_string()
@@ -209,9 +165,7 @@ impl TuneArgs {
             bail!("{}: no table written: {why}", run.declaration.model);
         }
         if !outcome.stopped {
-            recorder.record(&Record::Decided { table: hash_of(&decisions) });
-            recorder.sync();
-            recorder.check()?;
+            record(&Record::Decided { table: hash_of(&decisions) })?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
         if decisions.device.device.backend == BackendKind::Hip {
@@ -219,17 +173,66 @@ impl TuneArgs {
                 Ok(toolchain) => {
                     objects::write(run.folder, &decisions, toolchain)?;
                 }
-                Err(missing) => eprintln!("warning: no code objects beside the table: {missing}"),
+                Err(missing) => style::warn(&format!("no code objects beside the table: {missing}")),
             }
         }
         if !outcome.stopped {
-            let Outcome { measurements, evaluations, .. } = outcome;
-            recorder.record(&Record::End { measurements, evaluations });
-            recorder.sync();
-            recorder.check()?;
+            record(&Record::End { measurements, evaluations: outcome.evaluations })?;
         }
-        report(self.json, &decisions, &compiled, &outcome, run.folder)?;
-        Ok(None)
+        report(self.json, &decisions, &compiled, outcome, run.folder)
+    }
+
+    pub(super) fn header(
+        &self,
+        hello: &Hello,
+        declaration: &Declaration,
+        earlier: &Earlier,
+        budget_s: Option<f64>,
+    ) -> anyhow::Result<RunHeader> {
+        let (_, fingerprint) = hello.device.device()?;
+        Ok(RunHeader {
+            version: env!("CARGO_PKG_VERSION").into(),
+            fingerprint: fingerprint.to_string(),
+            device: hello.device.clone(),
+            declaration: format!("{:016x}", declaration.hash),
+            tables: earlier.hash(),
+            seed: self.seed,
+            budget_s,
+            per_gemm_s: self.budget_per_gemm,
+            regime: if self.hot { "hot" } else { "cold" }.into(),
+            resolution_ns: hello.resolution_ns,
+            part: None,
+        })
+    }
+
+    pub(super) fn progress(&self) -> Box<dyn Progress + Send> {
+        if style::is_quiet() || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) }
+    }
+
+    /// The folder of a device's tables, made if it is missing.
+    pub(super) fn folder(&self, hello: &Hello) -> anyhow::Result<PathBuf> {
+        let (_, fingerprint) = hello.device.device()?;
+        let folder = self.out.join(fingerprint.key());
+        std::fs::create_dir_all(&folder).with_context(|| {
+            format!("{}: cannot make the output folder; choose another --out", folder.display())
+        })?;
+        Ok(folder)
+    }
+
+    /// The journal of that name, once nobody else writes to it, with the runs it holds.
+    pub(super) fn journal(&self, folder: &Path, name: &str) -> anyhow::Result<(Journal, History)> {
+        let path = folder.join(format!("{name}.journal"));
+        let waits = || {
+            eprintln!(
+                "{}: another tilewright process is tuning this model on this device; waiting for it",
+                path.display()
+            );
+        };
+        let (journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
+        for damage in &reading.damaged {
+            style::warn(damage);
+        }
+        Ok((journal, History::new(reading.records)))
     }
 
     /// Says for a run that was killed between its table's last byte and its own last word that it is over.
@@ -241,15 +244,14 @@ impl TuneArgs {
         folder: &Path,
     ) -> anyhow::Result<()> {
         let records = history.segments.last().map_or(&[][..], |segment| &segment.records);
-        let measurements =
-            records.iter().filter(|record| matches!(record, Record::Sample { .. })).count() as u64;
-        let evaluations =
-            records.iter().filter(|record| matches!(record, Record::Evaluated(_))).count() as u64;
+        let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count() as u64;
+        let measurements = count(|record| matches!(record, Record::Sample { .. }));
+        let evaluations = count(|record| matches!(record, Record::Evaluated(_)));
         journal.append(&Record::End { measurements, evaluations })?;
         journal.sync()?;
-        let outcome = Outcome { measurements, evaluations, saved: measurements, ..Outcome::default() };
+        let outcome = Outcome { evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !crate::style::is_quiet() && !self.json {
+        if !style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)

@@ -3,9 +3,11 @@
 mod duration;
 mod earlier;
 mod measure;
+mod replay;
 mod report;
+mod several;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use crate::diag::BadInput;
 use crate::operands::WeightFile;
 use crate::shapes::Declaration;
 use crate::tune::{Work, plan_work};
+use crate::worker::names::{self, DeviceName};
 use crate::worker::{Deadlines, RemoteRig, WorkerSpec};
 
 /// Tune the GEMMs of a model on a device and write their table.
@@ -29,7 +32,8 @@ pub(super) struct TuneArgs {
     /// Model declarations.
     #[arg(required = true)]
     shapes: Vec<PathBuf>,
-    /// Device to tune on: `cpu`, `cuda:0`, … (see `tilewright devices`).
+    /// Device to tune on: `cpu`, `cuda:0`, … (see `tilewright devices`). Several of one kind share the GEMMs: `cuda:0-3`,
+    /// `cuda:all`, or partitions of the cores: `cpu:0-3,4-7`.
     #[arg(long, default_value = "cpu")]
     device: String,
     /// Folder that holds a folder of tables for each device.
@@ -95,32 +99,40 @@ impl TuneArgs {
             return self.replay(path, declaration, works);
         }
         stop_on_ctrl_c()?;
-        let mut rig = RemoteRig::start(self.worker()?, self.deadlines(), &STOP)?;
+        let executable = std::env::current_exe().context("this program's own file cannot be found")?;
+        let devices = names::parse(&self.device, |kind| names::all_of(kind, &executable))?;
+        let mut rigs = Vec::new();
+        for device in &devices {
+            rigs.push(RemoteRig::start(self.worker(device, &executable), self.deadlines(), &STOP)?);
+        }
         let contests: f64 = jobs.iter().map(|(_, works)| contests(works)).sum();
         for (declaration, works) in &jobs {
             if STOP.load(Ordering::Relaxed) {
                 break;
             }
             let budget = self.budget.map(|seconds| seconds * contests_share(works, contests));
-            self.measure(&mut rig, declaration, works, budget)?;
+            match rigs.as_mut_slice() {
+                [rig] => self.measure(rig, declaration, works, budget)?,
+                rigs => self.measure_on_several(&devices, rigs, declaration, works, budget)?,
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn worker(&self) -> anyhow::Result<WorkerSpec> {
+    fn worker(&self, device: &DeviceName, executable: &Path) -> WorkerSpec {
         let memory = match self.worker_memory {
-            Some(mib) => Some(mib << 20),
+            Some(mib) => mib.checked_mul(1 << 20),
             // Drivers of GPUs reserve more addresses than there is memory.
-            None if self.device.starts_with("cpu") => physical_memory().map(|bytes| bytes / 10 * 9),
+            None if device.name == "cpu" => physical_memory().map(|bytes| bytes / 10 * 9),
             None => None,
         };
-        Ok(WorkerSpec {
-            executable: std::env::current_exe().context("this program's own file cannot be found")?,
-            device: self.device.clone(),
-            cores: None,
+        WorkerSpec {
+            executable: executable.into(),
+            device: device.name.clone(),
+            cores: device.cores.clone(),
             hot: self.hot,
             memory,
-        })
+        }
     }
 
     fn deadlines(&self) -> Deadlines {

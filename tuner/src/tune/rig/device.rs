@@ -62,22 +62,17 @@ impl<'b> DeviceRig<'b> {
         DeviceRig { backend, regime, began: Instant::now(), values: None, open: None }
     }
 
-    /// Whether the device still answers: runs the candidate again that passed the gate first. A device whose context is
-    /// poisoned fails at everything that comes after.
-    ///
-    /// # Errors
-    /// What the device says.
-    pub fn probe(&mut self) -> Result<(), String> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        let Some(candidate) = open.admitted.keys().min_by_key(|candidate| candidate.id()).copied() else {
-            return Err("no candidate has passed on this device yet".into());
-        };
+    /// Whether the device still answers: runs a candidate again that passed the gate before. A device whose context is
+    /// poisoned fails at everything that comes after. `None` if none has passed yet.
+    pub fn probe(&mut self) -> Option<Result<(), String>> {
+        let open = self.open.as_mut()?;
+        let candidate = *open.admitted.keys().min_by_key(|candidate| candidate.id())?;
         let run =
             AssertUnwindSafe(|| open.session.run(&candidate.problem, &candidate.config, &mut open.output));
-        match catch_unwind(run) {
+        Some(match catch_unwind(run) {
             Ok(ran) => ran.map_err(|fault| fault.to_string()),
             Err(payload) => Err(panicked(&payload)),
-        }
+        })
     }
 
     /// The weight's values, kept until another weight is asked about.

@@ -14,6 +14,7 @@ use std::collections::{HashSet, VecDeque};
 use tilewright_kernels::Format;
 
 use super::super::candidates::{Candidate, FormatPair};
+use super::super::queue::Queue;
 use super::super::work::Work;
 use super::{Rig, Stopped};
 use crate::bench::{BenchFault, Sample};
@@ -152,6 +153,29 @@ impl<'r> Recorder<'r> {
         None
     }
 
+    /// The next weight, and the time it may take in nanoseconds.
+    pub fn take(&mut self, queue: &mut dyn Queue) -> Option<(usize, Option<f64>)> {
+        if self.is_over() {
+            return None;
+        }
+        if !queue.is_shared() {
+            return queue.next(self.now_ns);
+        }
+        let (work, time_ns) = match self.before() {
+            Some(Record::Take { work, time_ns }) => {
+                queue.took(work);
+                (work, time_ns)
+            }
+            Some(_) => {
+                self.diverge();
+                return None;
+            }
+            None => queue.next(self.now_ns)?,
+        };
+        self.record(&Record::Take { work, time_ns });
+        Some((work, time_ns))
+    }
+
     /// Nothing more can be asked: why measuring is over.
     fn is_over(&self) -> bool {
         self.fault.is_some() || self.diverged || self.stopped
@@ -218,7 +242,8 @@ impl<'r> Recorder<'r> {
     }
 
     fn stop(&mut self) {
-        if !self.stopped {
+        // A device that is lost was not told to stop: a run on it can be gone on with.
+        if !self.stopped && self.fault.is_none() {
             self.stopped = true;
             self.record(&Record::Stopped { at: self.now_ns });
         }
@@ -299,16 +324,30 @@ impl<'r> Recorder<'r> {
             let reason = "in flight when the tuner died, twice: not run a third time";
             return Err(BenchFault::Candidate(reason.into()));
         }
-        if let Err(error) = self.rig.ready() {
-            if !error.is::<Stopped>() {
-                self.fault.get_or_insert(error);
-            }
+        if !self.is_ready() {
             return Err(BenchFault::Stopped);
         }
         if self.tried.insert(text.clone()) {
             self.append(&Record::Trying { candidate: text });
         }
-        question(self.rig.as_mut())
+        let answer = question(self.rig.as_mut());
+        if matches!(answer, Err(BenchFault::Stopped)) {
+            // The device may be lost.
+            self.is_ready();
+        }
+        answer
+    }
+
+    fn is_ready(&mut self) -> bool {
+        match self.rig.ready() {
+            Ok(()) => true,
+            Err(error) => {
+                if !error.is::<Stopped>() {
+                    self.fault.get_or_insert(error);
+                }
+                false
+            }
+        }
     }
 }
 
