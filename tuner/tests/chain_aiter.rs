@@ -58,18 +58,20 @@ fn aiters_untuned_list_is_imported_tuned_compiled_and_dispatched() {
 
     // An engine takes each row's own kernel and computes with it.
     let engine = Engine::new(table::load(table).unwrap());
-    let values: Vec<f32> = (0..288 * 2048).map(|i| ((i * 7919 % 256) as f32 - 127.5) / 256.0).collect();
+    let values: Vec<f32> =
+        (0..288 * 2048u32).map(|i| ((u64::from(i) * 7919 % 256) as f32 - 127.5) / 256.0).collect();
     let loaded = engine.load(&weight.name, &values).unwrap();
     let mut workspace = vec![0; engine.workspace_bytes(&loaded, 16).unwrap()];
     for row in &weight.rows {
         let m = row.m as usize;
         let x = vec![1.0; m * 2048];
-        let mut y = vec![f32::NAN; m * 288];
+        let mut y = vec![0x7fc0u16; m * 288];
         let choice = engine
-            .run(&loaded, Activation::F32(&x), row.m, None, Output::F32(&mut y), &mut workspace)
+            .run(&loaded, Activation::F32(&x), row.m, None, Output::Bf16(&mut y), &mut workspace)
             .unwrap();
         assert_eq!(choice.provenance, Provenance::Exact);
-        for (column, sum) in y.iter().take(288).enumerate() {
+        let y = y.iter().map(|bits| f32::from_bits(u32::from(*bits) << 16));
+        for (column, sum) in y.take(288).enumerate() {
             let expected: f32 = values[column * 2048..(column + 1) * 2048].iter().sum();
             // All products have one factor 1: what differs is the weight's format.
             assert!((sum - expected).abs() < 0.1 * 2048f32.sqrt(), "{column}: {sum}, not {expected}");
