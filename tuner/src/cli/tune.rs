@@ -72,11 +72,15 @@ impl TuneArgs {
         }
         let declarations = Declaration::read_all(&self.shapes)?;
         let weights = if self.weights.is_empty() { None } else { Some(WeightFile::open(&self.weights)?) };
+        let kind = match &self.replay {
+            Some(path) => replayed_backend(path)?,
+            None => devices::kind(&self.device)?,
+        };
         // Everything that can be wrong with the input is found before anything is measured.
         let mut jobs = Vec::new();
         let mut faults = Vec::new();
         for declaration in &declarations {
-            match plan_work(declaration, weights.as_ref()) {
+            match plan_work(declaration, kind, weights.as_ref()) {
                 Ok(works) => jobs.push((declaration, works)),
                 Err(bad) => faults.extend(bad.0),
             }
@@ -178,7 +182,8 @@ impl TuneArgs {
 
     fn decide(&self, run: &Run<'_>, rig: Box<dyn Rig + '_>, journal: Option<Journal>) -> anyhow::Result<()> {
         let (device, fingerprint) = device_of(&run.header.device)?;
-        let settings = Settings { seed: self.seed, budget_s: run.header.budget_s, ..Settings::default() };
+        let (seed, budget_s) = (self.seed, run.header.budget_s);
+        let settings = Settings { seed, budget_s, ..Settings::of(device.backend) };
         let mut recorder = Recorder::new(rig, journal);
         let mut progress: Box<dyn Progress> =
             if self.quiet || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) };
@@ -277,6 +282,13 @@ impl Earlier {
         let text: String = self.tables.iter().map(Decisions::to_toml).collect();
         format!("{:016x}", fnv1a(text.as_bytes()))
     }
+}
+
+/// The backend that a journal's last run measured on.
+fn replayed_backend(path: &Path) -> anyhow::Result<BackendKind> {
+    let history = History::new(journal::read(path)?.records);
+    let last = history.segments.last().with_context(|| format!("{}: holds no run", path.display()))?;
+    Ok(device_of(&last.header.device)?.0.backend)
 }
 
 fn contests(works: &[Work<'_>]) -> f64 {

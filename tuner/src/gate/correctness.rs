@@ -65,7 +65,7 @@ impl<'b> Gate<'b> {
         config: &Config,
     ) -> Result<(), String> {
         real.run(problem, config, &mut self.output).map_err(|fault| fault.to_string())?;
-        self.check(operands, problem, &self.output.clone())?;
+        self.check(operands, problem)?;
         if self.deterministic {
             if !(config.family().deterministic)(config) {
                 return Err("not deterministic, and the declaration asks for it".into());
@@ -89,17 +89,17 @@ impl<'b> Gate<'b> {
             Err(fault) => return Err(format!("on the odd shape {odd}: {fault}")),
         }
         let operands = self.odd[index].operands.clone();
-        self.check(&operands, &odd, &self.output.clone())
-            .map_err(|why| format!("on the odd shape {odd}: {why}"))
+        self.check(&operands, &odd).map_err(|why| format!("on the odd shape {odd}: {why}"))
     }
 
-    fn check(&mut self, operands: &Operands, problem: &Problem, output: &[f32]) -> Result<(), String> {
+    /// Compares the output with the reference.
+    fn check(&mut self, operands: &Operands, problem: &Problem) -> Result<(), String> {
         if !self.references.iter().any(|(known, _)| known == problem) {
             let reference = reference(operands, problem);
             self.references.push((*problem, reference));
         }
         let (_, reference) = self.references.iter().find(|(known, _)| known == problem).expect("just added");
-        reference.check(output, problem.out).map(|_| ()).map_err(|mismatch| mismatch.to_string())
+        reference.check(&self.output, problem.out).map(|_| ()).map_err(|mismatch| mismatch.to_string())
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tilewright_kernels::config::fnv1a;
-use tilewright_kernels::{Config, Device, Format, Layout, Problem, families, family, space};
+use tilewright_kernels::{
+    BackendKind, Config, Device, Format, Layout, Problem, families, family, is_launchable, space,
+};
 
 use crate::search::Space;
 
@@ -57,11 +59,17 @@ pub struct FormatPair {
 impl FormatPair {
     /// The pairs a declaration allows, most wanted first. The activation enters as declared, or, where a quality bound
     /// is declared to hold it to, quantised to the weight's own format: some kernels are faster and as exact on that.
-    pub fn of(activation: Format, weights: &[Format], bounded: bool) -> Vec<Self> {
+    /// Only pairs that a backend has kernels for: on the CPU MX, on CUDA FP8 (the library's).
+    pub fn of(activation: Format, weights: &[Format], bounded: bool, backend: BackendKind) -> Vec<Self> {
+        let is_gained = |weight: Format| match backend {
+            BackendKind::Cpu => weight.is_mx(),
+            BackendKind::Cuda => weight == Format::Fp8E4m3,
+            BackendKind::Hip => weight != Format::Bf16,
+        };
         let mut pairs = Vec::new();
         for &weight in weights {
             pairs.push(FormatPair { activation, weight });
-            if bounded && weight.is_mx() && weight != activation {
+            if bounded && is_gained(weight) && weight != activation {
                 pairs.push(FormatPair { activation: weight, weight });
             }
         }
@@ -122,15 +130,23 @@ pub struct Field {
     /// The default config: what runs untuned, and what everything is measured beside.
     pub sentinel: usize,
     points: HashMap<Candidate, usize>,
+    /// Those of the candidates that no enumeration gives.
+    suggested: Vec<Candidate>,
 }
 
 impl Field {
-    /// Everything launchable for the shape of `base` in one of the format pairs.
+    /// Everything launchable for the shape of `base` in one of the format pairs: what the families enumerate, and what
+    /// the backend suggested beyond.
     ///
     /// `None` if nothing is, not even a default.
-    pub fn new(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Self> {
+    pub fn new(
+        base: &Problem,
+        pairs: &[FormatPair],
+        suggested: &[Candidate],
+        device: &Device,
+    ) -> Option<Self> {
         let default = default_candidate(base, pairs, device)?;
-        Some(Field::of(pairs, default, device, |_| true))
+        Some(Field::of(pairs, default, suggested, device, |_| true))
     }
 
     /// The candidates of one plan alone, beside the same default.
@@ -138,11 +154,19 @@ impl Field {
     /// `None` if there are none.
     pub fn within(&self, plan: Plan, device: &Device) -> Option<Self> {
         let default = self.candidates[self.sentinel];
-        let field = Field::of(&[plan.formats], default, device, |config| config.layout() == plan.layout);
+        let field = Field::of(&[plan.formats], default, &self.suggested, device, |config| {
+            config.layout() == plan.layout
+        });
         field.candidates.iter().any(|candidate| candidate.plan() == plan).then_some(field)
     }
 
-    fn of(pairs: &[FormatPair], default: Candidate, device: &Device, keep: impl Fn(&Config) -> bool) -> Self {
+    fn of(
+        pairs: &[FormatPair],
+        default: Candidate,
+        suggested: &[Candidate],
+        device: &Device,
+        keep: impl Fn(&Config) -> bool,
+    ) -> Self {
         let mut candidates = Vec::new();
         let mut groups = Vec::new();
         let mut positions = Vec::new();
@@ -152,7 +176,15 @@ impl Field {
             let problem = pair.apply(&default.problem);
             for family in families() {
                 let before = candidates.len();
-                for config in space::enumerate(family, &problem, device).into_iter().filter(&keep) {
+                let mut configs = space::enumerate(family, &problem, device);
+                for more in suggested.iter().filter(|c| c.problem == problem && c.config.family() == *family)
+                {
+                    let is_legal = is_launchable(&more.config, &problem, device).is_ok();
+                    if is_legal && !configs.contains(&more.config) {
+                        configs.push(more.config);
+                    }
+                }
+                for config in configs.into_iter().filter(&keep) {
                     positions.push(positions_of(&config));
                     prior.push((family.prior)(&config, &problem, device));
                     groups.push(group);
@@ -173,7 +205,7 @@ impl Field {
         });
         let space =
             Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
-        Field { candidates, space, sentinel, points }
+        Field { candidates, space, sentinel, points, suggested: suggested.to_vec() }
     }
 
     /// The point of a candidate.
@@ -188,11 +220,15 @@ impl Field {
     }
 }
 
-/// What runs where nothing was tuned: the most wanted format in pre-packed panels.
+/// What runs where nothing was tuned: the most wanted format, in the first layout that is not row-major and has a kernel
+/// for every M.
 pub fn default_candidate(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Candidate> {
     pairs.iter().find_map(|pair| {
         let problem = pair.apply(base);
-        let config = family::fallback(&problem, Layout::Panel16, device)?;
+        let packed = Layout::ALL.iter().filter(|layout| **layout != Layout::RowMajor);
+        let config = packed
+            .chain(&[Layout::RowMajor])
+            .find_map(|layout| family::fallback(&problem, *layout, device))?;
         Some(Candidate { problem, config })
     })
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use tilewright_kernels::backend::{Backend, Operands, Regime, Session};
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
-use tilewright_kernels::{Format, Scaling};
+use tilewright_kernels::{Config, Format, Problem, Scaling};
 
 use super::candidates::{Candidate, FormatPair};
 use super::work::Work;
@@ -36,6 +36,14 @@ pub trait Rig {
     /// # Errors
     /// If the device has no room.
     fn open(&mut self, work: &Work<'_>, formats: &[Format]) -> anyhow::Result<()>;
+
+    /// Candidates of a problem that no enumeration gives; see [`Backend::suggest`].
+    fn suggest(&mut self, _problem: &Problem) -> Vec<Config> {
+        Vec::new()
+    }
+
+    /// These candidates are about to be asked about; see [`Backend::ready`].
+    fn ready(&mut self, _candidates: &[Candidate]) {}
 
     /// The correctness gate.
     ///
@@ -112,6 +120,28 @@ impl<'r> Recorder<'r> {
     /// As there.
     pub fn open(&mut self, work: &Work<'_>, formats: &[Format]) -> anyhow::Result<()> {
         self.rig.open(work, formats)
+    }
+
+    /// See [`Rig::suggest`]: for a problem in each of the format pairs.
+    pub fn suggest(&mut self, base: &Problem, pairs: &[FormatPair]) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        for pair in pairs {
+            let problem = pair.apply(base);
+            let configs = self.rig.suggest(&problem);
+            if !configs.is_empty() {
+                self.record(&Record::Suggested {
+                    problem: problem.to_string(),
+                    configs: configs.iter().map(Config::to_string).collect(),
+                });
+            }
+            all.extend(configs.into_iter().map(|config| Candidate { problem, config }));
+        }
+        all
+    }
+
+    /// See [`Rig::ready`].
+    pub fn ready(&mut self, candidates: &[Candidate]) {
+        self.rig.ready(candidates);
     }
 
     /// See [`Rig::admit`].
@@ -234,6 +264,15 @@ impl Rig for DeviceRig<'_> {
         Ok(())
     }
 
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        self.backend.suggest(problem)
+    }
+
+    fn ready(&mut self, candidates: &[Candidate]) {
+        let launches: Vec<(Problem, Config)> = candidates.iter().map(|c| (c.problem, c.config)).collect();
+        self.backend.ready(&launches);
+    }
+
     fn admit(&mut self, candidate: &Candidate) -> Result<(), String> {
         let Open { operands, session, gate } = self.open.as_mut().expect("a weight is open");
         let Candidate { problem, config } = candidate;
@@ -271,8 +310,16 @@ impl ReplayRig {
     /// Answers from the records of one run.
     pub fn new(records: &[Record]) -> Self {
         let is_answer = |r: &&Record| {
-            use Record::{Failed, Gate, Quality, Sample, Stopped};
-            matches!(r, Quality { .. } | Gate { .. } | Sample { .. } | Failed { .. } | Stopped { .. })
+            use Record::{Failed, Gate, Quality, Sample, Stopped, Suggested};
+            matches!(
+                r,
+                Quality { .. }
+                    | Suggested { .. }
+                    | Gate { .. }
+                    | Sample { .. }
+                    | Failed { .. }
+                    | Stopped { .. }
+            )
         };
         ReplayRig { answers: records.iter().filter(is_answer).cloned().collect(), stopped: false }
     }
@@ -295,6 +342,19 @@ impl Rig for ReplayRig {
 
     fn open(&mut self, _: &Work<'_>, _: &[Format]) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        // A backend without suggestions leaves no record.
+        let text = problem.to_string();
+        match self.answers.front() {
+            Some(Record::Suggested { problem, configs }) if *problem == text => {
+                let configs = configs.iter().filter_map(|text| Config::parse(text).ok()).collect();
+                self.answers.pop_front();
+                configs
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn admit(&mut self, candidate: &Candidate) -> Result<(), String> {

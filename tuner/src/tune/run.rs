@@ -1,6 +1,6 @@
 //! One tuning run over the weights of a declaration.
 
-use tilewright_kernels::Device;
+use tilewright_kernels::{BackendKind, Device};
 
 use super::assemble;
 use super::candidates::{FormatPair, Plan};
@@ -29,6 +29,21 @@ pub struct Settings {
     pub warmup_ns: f64,
     /// Copies of the operands that the device rotates through.
     pub buffers: usize,
+    /// Candidates that are compiled, and then measured, together.
+    pub batch: usize,
+}
+
+impl Settings {
+    /// What suits the devices of a backend.
+    pub fn of(backend: BackendKind) -> Self {
+        match backend {
+            BackendKind::Cpu => Settings::default(),
+            // A GPU of its own scatters less, and one timing goes through all copies. Kernels are compiled on all cores.
+            BackendKind::Cuda | BackendKind::Hip => {
+                Settings { delta: 0.01, patience: 32, buffers: 1, batch: 16, ..Settings::default() }
+            }
+        }
+    }
 }
 
 impl Default for Settings {
@@ -42,6 +57,7 @@ impl Default for Settings {
             delta: 0.03,
             warmup_ns: 200e6,
             buffers: 5,
+            batch: 1,
         }
     }
 }
