@@ -34,8 +34,9 @@ ELEMENTS = {
     "mxfp6_e2m3": (ml_dtypes.float6_e2m3fn, 6, False),
     "mxfp6_e3m2": (ml_dtypes.float6_e3m2fn, 6, False),
     "mxfp4": (ml_dtypes.float4_e2m1fn, 4, False),
+    "mxint8": (np.int8, 8, False),
 }
-EMAX = {"mxfp8": 8, "mxfp6_e2m3": 2, "mxfp6_e3m2": 4, "mxfp4": 2}
+EMAX = {"mxfp8": 8, "mxfp6_e2m3": 2, "mxfp6_e3m2": 4, "mxfp4": 2, "mxint8": 0}
 
 # Low halves of the f32 inputs: the bf16 value, its neighbours, and the midpoint to the next with its neighbours.
 LOW_HALVES = (0x0000, 0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF)
@@ -46,12 +47,14 @@ def code_type(bits):
 
 
 def largest(name):
-    return np.float32(ml_dtypes.finfo(ELEMENTS[name][0]).max)
+    return np.float32(127 / 64) if name == "mxint8" else np.float32(ml_dtypes.finfo(ELEMENTS[name][0]).max)
 
 
 def decode(name):
     """The f32 of every code."""
     dtype, bits, _ = ELEMENTS[name]
+    if name == "mxint8":  # Two's complement in steps of 2^-6: section 5.3.4 of the MX specification.
+        return np.arange(256).astype(np.uint8).view(np.int8).astype(np.float32) / np.float32(64)
     return np.arange(1 << bits).astype(code_type(bits)).view(dtype).astype(np.float32)
 
 
@@ -59,6 +62,9 @@ def encode(name, values):
     """Codes of f32 values, saturating except in bf16."""
     dtype, bits, has_nan = ELEMENTS[name]
     clipped = values if name == "bf16" else np.clip(values, -largest(name), largest(name))
+    if name == "mxint8":
+        steps = np.rint(np.where(np.isnan(values), largest(name), clipped).astype(np.float64) * 64)
+        return steps.astype(np.int8).view(np.uint8)
     codes = clipped.astype(dtype).view(code_type(bits))
     if not has_nan:
         top = np.array([largest(name)], np.float32).astype(dtype).view(code_type(bits))[0]

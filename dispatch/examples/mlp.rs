@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loaded = Loaded::new(&engine, &mlp)?;
     for m in options.m {
         let errors = loaded.run_and_check(&engine, &mlp, m)?;
-        let widest = [&loaded.up, &loaded.down].map(|weight| kernel_tolerance(weight.key().a));
+        let widest = [&loaded.up, &loaded.down].map(|weight| kernel_tolerance(weight.key_at(m).a));
         let limits = [widest[0].max(widest[1]), TOLERANCE];
         // Written so that NaN fails too.
         if !(errors[0] <= limits[0] && errors[1] <= limits[1]) {
@@ -201,8 +201,12 @@ impl Loaded {
         let bias = mlp.down_bias.as_deref();
         let second = multiply(engine, &self.down, &h, m, bias, &mut y, &mut workspace)?;
 
-        let stored =
-            mlp.reference(&x, rows, &dequantised(&self.up, &mlp.up)?, &dequantised(&self.down, &mlp.down)?);
+        let stored = mlp.reference(
+            &x,
+            rows,
+            &dequantised(&self.up, &mlp.up, m)?,
+            &dequantised(&self.down, &mlp.down, m)?,
+        );
         let given = mlp.reference(&x, rows, &wide(&mlp.up), &wide(&mlp.down));
         let errors = [distance(&y, &stored), distance(&y, &given)];
         println!("m={m}: relative error {:.5} of the kernels, {:.5} with the formats'", errors[0], errors[1]);
@@ -222,7 +226,7 @@ fn multiply<'e>(
     output: &mut [f32],
     workspace: &mut [u8],
 ) -> Result<Choice<'e>, RunError> {
-    if weight.key().out == OutType::F32 {
+    if weight.key_at(m).out == OutType::F32 {
         return engine.run(weight, Activation::F32(x), m, bias, Output::F32(output), workspace);
     }
     let mut narrow = vec![0u16; output.len()];
@@ -233,9 +237,9 @@ fn multiply<'e>(
     Ok(choice)
 }
 
-/// The values that a loaded weight stands for.
-fn dequantised(weight: &Weight, values: &[f32]) -> Result<Vec<f64>, Box<dyn Error>> {
-    let (key, n, k) = (weight.key(), weight.packed().n(), weight.packed().k());
+/// The values that a loaded weight stands for with `m` rows.
+fn dequantised(weight: &Weight, values: &[f32], m: u32) -> Result<Vec<f64>, Box<dyn Error>> {
+    let (key, n, k) = (weight.key_at(m), weight.packed().n(), weight.packed().k());
     let quantized = Quantized::quantize(values, n, k, key.b, key.scaling, &QuantizeOptions::default())?;
     let mut all = vec![0.0; n * k];
     for (row, values) in all.chunks_exact_mut(k).enumerate() {

@@ -8,8 +8,8 @@ use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Device, Lay
 use crate::counters::Counters;
 use crate::key::Code;
 use crate::nearest::log2;
-use crate::proven::{Proven, Segment, runs_throughout};
-use crate::table::{Group, NO_KERNEL, SCHEMA, TableData, WeightPlan};
+use crate::proven::{Answer, Proven, runs_throughout};
+use crate::table::{Group, NO_KERNEL, SCHEMA, Segment, TableData, WeightPlan};
 
 /// A table bound to a device, ready for lookups from any number of threads.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub struct Table<'a> {
     /// The kernels that resolved.
     pub(crate) configs: Vec<Config>,
     pub(crate) groups: Vec<BoundGroup>,
+    pub(crate) segments: Vec<Segment>,
     /// `from` of every segment, dense, because a lookup searches them.
     pub(crate) starts: Vec<u32>,
     pub(crate) proven: Proven,
@@ -85,10 +86,17 @@ impl<'a> Table<'a> {
         });
         let kernels: Vec<Bound> = kernels.collect();
         let prover = Prover { data: &data, device, kernels: &kernels, configs: &configs };
-        let mut proven = Proven::default();
-        for group in data.groups {
-            proven.push(group.key.encode(), group.measured, group.first, &prover.segments(group));
+        let mut proven = Proven::new(data.index.slots.len());
+        for (position, group) in data.groups.iter().enumerate() {
+            let code = group.key.encode();
+            // A group that its code does not lead to is found by no lookup.
+            if let Some(slot) = data.index.slot_of(code)
+                && data.index.slots[slot] as usize == position
+            {
+                proven.put(slot, code, group.measured, &prover.segments(group));
+            }
         }
+        let segments: Vec<Segment> = data.segments.iter().map(|packed| Segment::unpack(*packed)).collect();
         let groups = data.groups.iter().map(|group| BoundGroup {
             code: group.key.encode(),
             log_n: log2(group.key.n),
@@ -98,7 +106,8 @@ impl<'a> Table<'a> {
         });
         Table {
             groups: groups.collect(),
-            starts: data.segments.iter().map(|segment| segment.from).collect(),
+            starts: segments.iter().map(|segment| segment.from).collect(),
+            segments,
             data,
             device: *device,
             kernels,
@@ -159,50 +168,49 @@ struct Prover<'d> {
 
 impl Prover<'_> {
     /// The last M and the answer of each segment of a group.
-    fn segments(&self, group: &Group) -> Vec<(u32, Segment)> {
-        let segments = &self.data.segments[group.first as usize..(group.first + group.len) as usize];
+    fn segments(&self, group: &Group) -> Vec<(u32, Answer)> {
+        let segments: Vec<Segment> = self.data.segments_of(group).collect();
         let lasts = segments[1..].iter().map(|next| next.from - 1).chain([u32::MAX]);
-        let answers = segments.iter().zip(lasts);
-        answers.map(|(segment, last)| (last, self.answer(group, segment, last))).collect()
+        let answers = segments.iter().zip(lasts).zip(group.first..);
+        answers
+            .map(|((segment, last), position)| (last, self.answer(group, segment, position, last)))
+            .collect()
     }
 
     /// The first kernel of the row that reads the layout, if it runs the whole segment.
-    fn answer(&self, group: &Group, segment: &crate::table::Segment, last: u32) -> Segment {
+    fn answer(&self, group: &Group, segment: &Segment, position: u32, last: u32) -> Answer {
         let row = [segment.kernel, segment.runner_ups[0], segment.runner_ups[1]];
         let known = row.into_iter().zip(0..).find_map(|(kernel, rank)| {
             let bound = self.kernels.get(kernel as usize)?;
             (bound.layout == group.key.layout).then_some((bound.config?, rank))
         });
-        let Some((position, rank)) = known else { return Segment::UNPROVEN };
-        let config = &self.configs[position as usize];
+        let Some((config_at, rank)) = known else { return Answer::UNPROVEN };
+        let config = &self.configs[config_at as usize];
         let runs = |m| is_launchable(config, &group.key.problem(m), self.device).is_ok();
         if !runs_throughout(segment.from, last, runs) {
-            return Segment::UNPROVEN;
+            return Answer::UNPROVEN;
         }
-        Segment::proven(segment.m, position, rank, (config.family().deterministic)(config))
+        Answer::proven(segment.m, position, config_at, rank, (config.family().deterministic)(config))
     }
 }
 
 /// Whether every position in the data points at something and every group's segments tile [1, ∞).
 fn is_whole(data: &TableData<'_>) -> bool {
     let kernel = |position: u16| position == NO_KERNEL || (position as usize) < data.kernels.len();
-    let bits = 1..32;
-    data.segments.iter().all(|segment| {
+    data.segments.iter().map(|packed| Segment::unpack(*packed)).all(|segment| {
         kernel(segment.kernel)
             && segment.runner_ups.into_iter().all(kernel)
             && (segment.weight as usize) < data.weights.len()
-    }) && data.weights.iter().all(|weight| (weight.group as usize) < data.groups.len())
-        && bits.contains(&data.index.bucket_bits)
-        && bits.contains(&data.index.slot_bits)
-        && data.groups.iter().all(|group| {
-            let last = group.first.checked_add(group.len);
-            last.and_then(|last| data.segments.get(group.first as usize..last as usize)).is_some_and(
-                |segments| {
-                    segments.first().is_some_and(|segment| segment.from == 1)
-                        && segments.windows(2).all(|pair| pair[0].from < pair[1].from)
-                },
-            )
-        })
+    }) && data.weights.iter().all(|weight| {
+        let group = |group: u16| (group as usize) < data.groups.len();
+        group(weight.group) && weight.second.is_none_or(|second| group(second.group))
+    }) && data.groups.iter().all(|group| {
+        let segments: Vec<_> = data.segments_of(group).collect();
+        segments.len() == group.len as usize
+            && (1..=group.measured[1]).contains(&group.measured[0])
+            && segments.first().is_some_and(|segment| segment.from == 1)
+            && segments.windows(2).all(|pair| pair[0].from < pair[1].from)
+    })
 }
 
 fn resolve(text: &str, id: u64, backend: BackendKind) -> Result<Config, KernelFault> {

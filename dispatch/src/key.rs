@@ -43,13 +43,14 @@ impl Key {
     /// The key as two words: different keys have different codes.
     pub const fn encode(&self) -> Code {
         Code {
-            shape: (self.n as u64) << 32 | self.k as u64,
+            // In the order in which a problem has them in memory: what stands together is read at once.
+            shape: self.n as u64 | (self.k as u64) << 32,
             traits: format_code(self.a)
                 | format_code(self.b) << 8
                 | scaling_code(self.scaling) << 16
-                | layout_code(self.layout) << 24
-                | out_code(self.out) << 32
-                | epilogue_code(self.epilogue) << 40,
+                | out_code(self.out) << 24
+                | epilogue_code(self.epilogue) << 32
+                | layout_code(self.layout) << 40,
         }
     }
 }
@@ -57,9 +58,9 @@ impl Key {
 /// An encoded [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code {
-    /// N in the upper half, K in the lower.
+    /// K in the upper half, N in the lower.
     pub shape: u64,
-    /// One byte each, lowest first: activation format, weight format, scaling, layout, output type, epilogue.
+    /// One byte each, lowest first: activation format, weight format, scaling, output type, epilogue, layout.
     pub traits: u64,
 }
 
@@ -71,14 +72,14 @@ impl Code {
             return None;
         }
         Some(Key {
-            n: (self.shape >> 32) as u32,
-            k: self.shape as u32,
+            n: self.shape as u32,
+            k: (self.shape >> 32) as u32,
             a: format_of(byte(0))?,
             b: format_of(byte(1))?,
             scaling: scaling_of(byte(2))?,
-            layout: layout_of(byte(3))?,
-            out: out_of(byte(4))?,
-            epilogue: epilogue_of(byte(5))?,
+            layout: layout_of(byte(5))?,
+            out: out_of(byte(3))?,
+            epilogue: epilogue_of(byte(4))?,
         })
     }
 }
@@ -104,9 +105,18 @@ codes!(format_code, format_of, Format {
     MxFp6E2m3 = 5,
     MxFp6E3m2 = 6,
     MxFp4 = 7,
+    MxInt8 = 8,
 });
 codes!(scaling_code, scaling_of, Scaling { None = 0, Tensor = 1, Channel = 2, Block32 = 3 });
-codes!(layout_code, layout_of, Layout { RowMajor = 0, Panel16 = 1, Panel16x2 = 2, Panel16x4 = 3, Mma64 = 4 });
+codes!(layout_code, layout_of, Layout {
+    RowMajor = 0,
+    Panel16 = 1,
+    Panel16x2 = 2,
+    Panel16x4 = 3,
+    Mma64 = 4,
+    Mfma16 = 5,
+    C0c1 = 6,
+});
 codes!(out_code, out_of, OutType { F32 = 0, Bf16 = 1 });
 codes!(epilogue_code, epilogue_of, Epilogue { None = 0, Bias = 1 });
 
@@ -170,6 +180,6 @@ mod tests {
             out: OutType::Bf16,
             epilogue: Epilogue::Bias,
         };
-        assert_eq!(key.encode(), Code { shape: 0x3_0000_0040, traits: 0x0101_0303_0500 });
+        assert_eq!(key.encode(), Code { shape: 0x40_0000_0003, traits: 0x0301_0103_0500 });
     }
 }

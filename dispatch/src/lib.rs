@@ -35,7 +35,7 @@ mod proven;
 pub mod table;
 
 pub use bind::{BindFault, KernelFault, Table};
-pub use counters::{Counters, Counts};
+pub use counters::{Counters, Counts, Tally};
 pub use key::Key;
 pub use lookup::{Choice, Chosen, NoKernel, Provenance, Request, Row, RowRef};
 #[cfg(feature = "std")]

@@ -1,6 +1,6 @@
 //! The lookup ladder: exact, interval, nearest, analytic, default.
 //!
-//! The first two rungs are one perfect-hash probe and a binary search over a handful of segment starts. The others
+//! The first two rungs are one perfect-hash probe and a comparison with a handful of segments' ends. The others
 //! are for problems the table was not tuned for, and walk its groups or kernels. No rung allocates, and each returns
 //! a config only if [`is_launchable`] says yes to the real problem: it is asked then, or, for segments where binding found
 //! that nothing but M is left to ask about and that no M changes the answer, before (module `proven`). With debug
@@ -12,6 +12,7 @@ use core::ops::Deref;
 use tilewright_kernels::{Config, Layout, Problem, family, is_launchable};
 
 use crate::bind::{Bound, Table};
+use crate::counters::{Tally, event};
 use crate::key::Key;
 use crate::nearest::{OCTAVE, OTHER_TAIL, RADIUS, log2};
 use crate::proven::Hit;
@@ -176,19 +177,43 @@ impl<'a> Table<'a> {
     /// As [`Table::lookup`].
     pub fn choose(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
         let answer = self.lookup(request);
-        match &answer {
-            Ok(choice) => {
-                self.counters.answered(choice.provenance);
-                #[cfg(feature = "std")]
-                if !choice.provenance.is_measured()
-                    && let Some(misses) = &self.misses
-                {
-                    misses.note(request);
-                }
-            }
-            Err(_) => self.counters.unanswered(),
-        }
+        self.counters.count(event(&answer));
+        self.note_miss(request, &answer);
         answer
+    }
+
+    /// [`Table::choose`] for a thread that counts for itself; the tally reaches the table's counters by
+    /// [`crate::Counters::add`].
+    ///
+    /// # Errors
+    /// As [`Table::lookup`].
+    #[inline(always)]
+    pub fn choose_tallied(&self, request: &Request, tally: &mut Tally) -> Result<Choice<'_>, NoKernel> {
+        if let Some(hit) = self.proven(request)
+            && let Some(choice) = self.proven_choice(request, &hit)
+        {
+            tally.count(hit.distance);
+            let answer = Ok(choice);
+            self.note_miss(request, &answer);
+            return answer;
+        }
+        let answer = self.unproven(request);
+        tally.count(event(&answer));
+        self.note_miss(request, &answer);
+        answer
+    }
+
+    #[inline(always)]
+    fn note_miss(&self, request: &Request, answer: &Result<Choice<'_>, NoKernel>) {
+        #[cfg(feature = "std")]
+        if let Some(misses) = &self.misses
+            && let Ok(choice) = answer
+            && !choice.provenance.is_measured()
+        {
+            misses.note(request);
+        }
+        #[cfg(not(feature = "std"))]
+        let _ = (request, answer);
     }
 
     /// The kernel for a request. Total: there is an answer whenever a kernel of the table, or a family's fallback,
@@ -198,31 +223,37 @@ impl<'a> Table<'a> {
     /// If the problem is not legal, or nothing reads its format in its layout on this device.
     #[inline(always)]
     pub fn lookup(&self, request: &Request) -> Result<Choice<'_>, NoKernel> {
+        if let Some(hit) = self.proven(request)
+            && let Some(choice) = self.proven_choice(request, &hit)
+        {
+            return Ok(choice);
+        }
+        self.unproven(request)
+    }
+
+    #[inline(always)]
+    fn proven_choice(&self, request: &Request, hit: &Hit) -> Option<Choice<'_>> {
         // By number, because a branch on what is random costs more than the whole lookup.
         const PROVENANCES: [Provenance; 3] = [
             Provenance::Exact,
             Provenance::Interval { extrapolated: false },
             Provenance::Interval { extrapolated: true },
         ];
-        if let Some(hit) = self.proven(request)
-            && let Some(config) = self.configs.get(hit.config as usize)
-        {
-            debug_assert!(self.admits(config, request), "{} at {}", config, request.problem);
-            return Ok(Choice {
-                config: Chosen::Bound(config),
-                provenance: PROVENANCES[hit.distance.min(2)],
-                row: Some(RowRef(hit.segment)),
-                rank: hit.rank,
-            });
-        }
-        self.unproven(request)
+        let config = self.configs.get(hit.config as usize)?;
+        debug_assert!(self.admits(config, request), "{} at {}", config, request.problem);
+        Some(Choice {
+            config: Chosen::Bound(config),
+            provenance: PROVENANCES[hit.distance.min(2)],
+            row: Some(RowRef(hit.segment)),
+            rank: hit.rank,
+        })
     }
 
     /// What to run after `failed` did not launch: the row's next runner-up, else the analytic rule's or the default's
     /// choice, if it is another config.
     pub fn runner_up<'t>(&'t self, request: &Request, failed: &Choice<'_>) -> Option<Choice<'t>> {
         let of_row = failed.row.and_then(|row| {
-            let segment = self.data.segments.get(row.0 as usize)?;
+            let segment = self.segments.get(row.0 as usize)?;
             let (config, rank) = self.take(segment, request, failed.rank + 1)?;
             Some(Choice {
                 config: Chosen::Bound(config),
@@ -238,7 +269,7 @@ impl<'a> Table<'a> {
 
     /// The row behind a choice.
     pub fn row(&self, row: RowRef) -> Option<Row<'a>> {
-        let segment = self.data.segments.get(row.0 as usize)?;
+        let segment = self.segments.get(row.0 as usize)?;
         let weight = self.data.weights.get(segment.weight as usize)?.name;
         Some(Row { weight, m: segment.m, kernel: self.data.kernels.get(segment.kernel as usize).copied() })
     }
@@ -248,8 +279,8 @@ impl<'a> Table<'a> {
     #[inline(always)]
     fn proven(&self, request: &Request) -> Option<Hit> {
         let code = Key::of(&request.problem, request.layout).encode();
-        let position = self.data.index.find(code)?;
-        self.proven.find(position, code, request.problem.m, request.deterministic)
+        let slot = self.data.index.slot_of(code)?;
+        self.proven.find(slot, code, request.problem.m, request.deterministic)
     }
 
     /// Rungs 1 and 2, asking.
@@ -259,7 +290,7 @@ impl<'a> Table<'a> {
         let group = self.groups.get(position).filter(|group| group.code == code)?;
         let m = request.problem.m;
         let at = self.segment(group.first, group.len, m);
-        let segment = self.data.segments.get(at as usize)?;
+        let segment = self.segments.get(at as usize)?;
         let (config, rank) = self.take(segment, request, 0)?;
         let provenance = if segment.m == m {
             Provenance::Exact
@@ -338,7 +369,7 @@ impl<'a> Table<'a> {
                 continue;
             }
             let at = self.segment(bound.first, bound.len, problem.m);
-            let segment = &self.data.segments[at as usize];
+            let segment = &self.segments[at as usize];
             distance += log2(segment.m).abs_diff(log_m);
             if distance >= limit {
                 continue;

@@ -145,23 +145,32 @@ impl Misses {
         Some(text)
     }
 
-    /// Writes [`Misses::declaration`] to a file, whole: to a temporary file beside it that then takes its name. Gives
-    /// whether there was anything to write.
+    /// Writes [`Misses::declaration`] to a file, whole: to a temporary file beside it, which reaches the disk before it
+    /// takes the name. Gives whether there was anything to write.
     ///
     /// # Errors
     /// What the file system says.
     pub fn write(&self, table: &TableData<'_>, path: &std::path::Path) -> std::io::Result<bool> {
+        /// Two threads that write one file must not write one temporary file.
+        static WRITES: AtomicU64 = AtomicU64::new(0);
         let Some(text) = self.declaration(table) else { return Ok(false) };
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
+        name.push(format!(".{}.{}.tmp", std::process::id(), WRITES.fetch_add(1, Relaxed)));
         let temporary = path.with_file_name(name);
-        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+        let written =
+            write_to_disk(&temporary, text.as_bytes()).and_then(|()| std::fs::rename(&temporary, path));
         if written.is_err() {
             // The first error is the one to report.
             let _ = std::fs::remove_file(&temporary);
         }
         written.map(|()| true)
     }
+}
+
+fn write_to_disk(path: &std::path::Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    std::io::Write::write_all(&mut file, content)?;
+    file.sync_all()
 }
 
 /// M below, then four bits for each of the six traits, whether it is deterministic, and a bit that is always set. `None`

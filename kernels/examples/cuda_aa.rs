@@ -25,7 +25,10 @@ fn main() {
         eprintln!("{fault}");
         std::process::exit(1);
     });
-    println!("{:>6} {:>6} {:>6}  {:>9} {:>8} {:>8} {:>8}  config", "m", "n", "k", "us", "sd %", "mean %", "worst %");
+    println!(
+        "{:>6} {:>6} {:>6}  {:>9} {:>8} {:>8} {:>8}  config",
+        "m", "n", "k", "us", "sd %", "mean %", "worst %"
+    );
     for (n, k) in [(4096, 4096), (28672, 4096)] {
         let weight = weight(n, k);
         for m in [1u32, 16, 256, 4096] {

@@ -100,7 +100,15 @@ pub struct Fingerprint {
     pub units: u32,
 }
 
+/// The feature of a device whose times come from a model, not from a clock.
+pub const SIMULATED: &str = "simulated";
+
 impl Fingerprint {
+    /// Whether the device's times come from a model: nothing measured there means anything elsewhere.
+    pub fn is_simulated(&self) -> bool {
+        self.features.iter().any(|feature| feature == SIMULATED)
+    }
+
     /// The folder name of this device's tables: a readable slug and a hash of [`Fingerprint`]'s text.
     pub fn key(&self) -> String {
         let slug: String = self

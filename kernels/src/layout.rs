@@ -17,14 +17,25 @@ named_enum! {
         /// Slabs of 64 rows in steps of 128 along K, each lane's `mma` fragments together, version 1 of the CUDA
         /// kernels' layout; see `cuda::pack`.
         Mma64 = "mma64",
+        /// Slabs of 64 rows in steps of 128 along K, each lane's MFMA operand in 16-byte vectors, version 1 of the HIP
+        /// kernels' layout; see `hip::mfma16`.
+        Mfma16 = "mfma16",
+        /// Panels of 256 rows in steps of 128 along K, rotated: what ROCm's AITER packs for its MXFP6 kernels
+        /// (`mxfp6_c0c1_256_padk2`).
+        C0c1 = "c0c1",
     }
 }
 
 impl Layout {
+    /// Whether the CPU's kernels read it.
+    pub const fn is_cpu(self) -> bool {
+        matches!(self, Layout::RowMajor | Layout::Panel16 | Layout::Panel16x2 | Layout::Panel16x4)
+    }
+
     /// Panels interleaved block by block, or `None` where there are none of the CPU's panels.
     pub const fn interleave(self) -> Option<u32> {
         match self {
-            Layout::RowMajor | Layout::Mma64 => None,
+            Layout::RowMajor | Layout::Mma64 | Layout::Mfma16 | Layout::C0c1 => None,
             Layout::Panel16 => Some(1),
             Layout::Panel16x2 => Some(2),
             Layout::Panel16x4 => Some(4),

@@ -87,7 +87,7 @@ fn a_weight_of_another_shape_format_or_layout_is_an_error() {
 #[test]
 fn a_weight_that_lies_about_its_lengths_is_not_packed() {
     let good = quantized(N, K, Format::MxFp6E2m3);
-    for layout in Layout::ALL.iter().filter(|l| **l != Layout::Mma64) {
+    for layout in Layout::ALL.iter().filter(|l| l.is_cpu()) {
         assert!(PackedWeight::pack(&good, *layout).is_ok());
         let mut short = good.clone();
         short.codes.pop();

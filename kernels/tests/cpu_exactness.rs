@@ -31,7 +31,7 @@ fn some_configs(cpu: &Cpu, problem: &Problem, path: &str, split_k: &str, random:
 fn no_tile_block_layout_or_thread_changes_a_bit() {
     let cpu = Cpu::detect();
     let mut random = Random(11);
-    for &b in Format::ALL {
+    for &b in Format::WEIGHTS {
         for (path, a) in paths_for(&cpu, b) {
             let problem = Problem { a, ..Problem::new(19, 150, 1056, b) };
             let case = Case::random(problem, &mut random);
@@ -52,7 +52,7 @@ fn no_tile_block_layout_or_thread_changes_a_bit() {
 fn every_path_agrees_with_portable_where_sums_are_exact() {
     let cpu = Cpu::detect();
     let mut random = Random(12);
-    for &b in Format::ALL {
+    for &b in Format::WEIGHTS {
         for (path, a) in paths_for(&cpu, b) {
             let problem = Problem { a, ..Problem::new(11, 70, 512, b) };
             let (m, n, k) = (11, 70, 512);
@@ -111,7 +111,7 @@ fn all_codes(format: Format, k: usize, scales: &[u8]) -> Quantized {
 fn every_code_multiplies_as_its_format_says() {
     let cpu = Cpu::detect();
     let mut random = Random(13);
-    for &b in Format::ALL.iter().filter(|b| b.bits() <= 8) {
+    for &b in Format::WEIGHTS.iter().filter(|b| b.bits() <= 8) {
         // K = 1 shows every code alone (NaN, infinity, subnormals); K = 32 in company.
         let depths: &[usize] = if b.is_mx() { &[32] } else { &[1, 32] };
         for &k in depths {
@@ -133,7 +133,7 @@ fn every_code_multiplies_as_its_format_says() {
 fn extreme_block_scales_neither_overflow_nor_vanish() {
     let cpu = Cpu::detect();
     let mut random = Random(14);
-    for &b in Format::ALL.iter().filter(|b| b.is_mx()) {
+    for &b in Format::WEIGHTS.iter().filter(|b| b.is_mx()) {
         // Weight scales at both ends, and activations that bring the product back to the middle.
         for (scales, magnitude) in
             [([0u8, 1, 2], 120), ([254, 253, 252], -120), ([0, 1, 254], 0), ([255, 127, 0], 4)]
@@ -165,7 +165,7 @@ fn extreme_block_scales_neither_overflow_nor_vanish() {
 fn faults_and_outliers_in_the_activation_stay_in_their_row() {
     let cpu = Cpu::detect();
     let mut random = Random(15);
-    for &b in Format::ALL {
+    for &b in Format::WEIGHTS {
         for (path, fixed) in paths_for(&cpu, b) {
             let formats = [Format::Bf16, Format::Fp8E4m3, b];
             for a in formats.into_iter().filter(|a| fixed == Format::Bf16 || *a == fixed) {

@@ -133,5 +133,5 @@ fn whole_matrices_are_quantised_as_by_numpy() {
         }
         cases += 1;
     }
-    assert_eq!(cases, 24, "both inputs in every format, granularity and rule");
+    assert_eq!(cases, 26, "both inputs in every format, granularity and rule");
 }

@@ -41,6 +41,8 @@ fn encoding_a_decoded_code_gives_it_back() {
             let value = format.decode(code);
             let expected = match value {
                 _ if value.is_nan() => continue,
+                // Two's complement has one more negative number, which is never made.
+                _ if format == Format::MxInt8 && code == 0x80 => 0x81,
                 // E5M2 has infinities, and encoding saturates.
                 _ if value.is_infinite() && format != Format::Bf16 => {
                     format.encode(format.max().copysign(value))
@@ -56,7 +58,17 @@ fn encoding_a_decoded_code_gives_it_back() {
 fn the_largest_elements_are_those_of_the_specifications() {
     let largest = Format::ALL.iter().map(|&format| (format.max(), format.emax()));
     let bf16 = f32::from_bits(0x7f7f_0000);
-    let expected = [(bf16, 127), (448., 8), (240., 7), (57344., 15), (448., 8), (7.5, 2), (28., 4), (6., 2)];
+    let expected = [
+        (bf16, 127),
+        (448., 8),
+        (240., 7),
+        (57344., 15),
+        (448., 8),
+        (7.5, 2),
+        (28., 4),
+        (6., 2),
+        (1.984375, 0),
+    ];
     assert!(largest.eq(expected));
 }
 
@@ -70,11 +82,11 @@ fn codecs_and_tables_work_at_compile_time() {
 #[test]
 fn what_is_not_a_number_is_kept_or_made_the_largest() {
     let nans = Format::ALL.iter().map(|format| format.encode(f32::NAN));
-    assert!(nans.eq([0x7fc0, 0x7f, 0x80, 0x7e, 0x7f, 0x1f, 0x1f, 0x7]));
+    assert!(nans.eq([0x7fc0, 0x7f, 0x80, 0x7e, 0x7f, 0x1f, 0x1f, 0x7, 0x7f]));
     let infinities = Format::ALL.iter().map(|format| format.encode(f32::NEG_INFINITY));
-    assert!(infinities.eq([0xff80, 0xfe, 0xff, 0xfb, 0xfe, 0x3f, 0x3f, 0xf]));
+    assert!(infinities.eq([0xff80, 0xfe, 0xff, 0xfb, 0xfe, 0x3f, 0x3f, 0xf, 0x81]));
     let zeros = Format::ALL.iter().map(|format| format.encode(-0.0));
-    assert!(zeros.eq([0x8000, 0x80, 0, 0x80, 0x80, 0x20, 0x20, 0x8]));
+    assert!(zeros.eq([0x8000, 0x80, 0, 0x80, 0x80, 0x20, 0x20, 0x8, 0]));
 }
 
 #[test]
@@ -253,7 +265,7 @@ proptest! {
         let distance = |value: f32| (f64::from(value) - f64::from(x)).abs();
         let chosen = distance(format.decode(format.encode(x)));
         let table = format.table().expect("narrow");
-        let nearest = table.iter().filter(|v| v.is_finite()).map(|v| distance(*v)).fold(f64::INFINITY, f64::min);
+        let nearest = table.iter().filter(|v| v.abs() <= format.max()).map(|v| distance(*v)).fold(f64::INFINITY, f64::min);
         prop_assert_eq!(chosen, nearest);
     }
 

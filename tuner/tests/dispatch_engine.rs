@@ -126,13 +126,13 @@ proptest! {
         n in 1u32..90,
         blocks in 1u32..6,
         tail in 0u32..32,
-        format in 0..Format::ALL.len(),
+        format in 0..Format::WEIGHTS.len(),
         layout in 0..4usize,
         bias in any::<bool>(),
         bf16 in any::<bool>(),
         tuned in any::<bool>(),
     ) {
-        let (format, layout) = (Format::ALL[format], CPU_LAYOUTS[layout]);
+        let (format, layout) = (Format::WEIGHTS[format], CPU_LAYOUTS[layout]);
         let k = 32 * blocks - if format.is_mx() { 0 } else { tail };
         let engine = Engine::new(if tuned { &generated::TABLE } else { &TableData::EMPTY });
         let source = values((n * k) as usize, 4);

@@ -12,7 +12,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use table_fixture::{decisions, device};
 use tilewright::table::{Decisions, Located, Lowered, Weight, compile};
-use tilewright_dispatch::table::{Kernel, NO_KERNEL, PerfectHash, Segment, WeightPlan};
+use tilewright_dispatch::table::{
+    Group, Kernel, NO_KERNEL, PackedSegment, PerfectHash, SecondCopy, Segment, WeightPlan,
+};
 use tilewright_dispatch::{BindFault, Choice, KernelFault, NoKernel, Provenance, Request, Table, TableData};
 use tilewright_kernels::{
     Caps, Config, Device, Epilogue, Format, Layout, OutType, Problem, Scaling, is_launchable,
@@ -219,17 +221,29 @@ fn a_device_without_the_measured_one_s_cores_still_gets_launchable_kernels() {
 #[test]
 fn tables_of_another_schema_or_damaged_answer_without_rows() {
     let whole = &generated::TABLE;
-    let bad_kernel: Vec<Segment> = whole.segments.iter().map(|s| Segment { kernel: 999, ..*s }).collect();
-    let gap: Vec<Segment> = whole.segments.iter().map(|s| Segment { from: s.from + 1, ..*s }).collect();
-    let weights = [WeightPlan { name: "w", count: 1, deterministic: false, group: 99 }];
+    let segments = |change: fn(&mut Segment)| -> Vec<PackedSegment> {
+        let changed = |packed: &PackedSegment| {
+            let mut segment = Segment::unpack(*packed);
+            change(&mut segment);
+            segment.pack()
+        };
+        whole.segments.iter().map(changed).collect()
+    };
+    assert_eq!(segments(|_| {}), whole.segments);
+    let bad_kernel = segments(|segment| segment.kernel = 999);
+    let gap = segments(|segment| segment.from += 1);
+    let unmeasured: Vec<Group> = whole.groups.iter().map(|g| Group { measured: [0, 1], ..*g }).collect();
+    let plan = WeightPlan { name: "w", count: 1, deterministic: false, group: 0, second: None };
+    let far = [WeightPlan { group: 99, ..plan }];
+    let far_second = [WeightPlan { second: Some(SecondCopy { from: 2, group: 99 }), ..plan }];
     let damaged = [
-        TableData { schema: 2, ..*whole },
+        TableData { schema: 999, ..*whole },
         TableData { segments: &bad_kernel, ..*whole },
         TableData { segments: &gap, ..*whole },
         TableData { segments: &[], ..*whole },
-        TableData { weights: &weights, ..*whole },
-        TableData { index: PerfectHash { slot_bits: 0, ..whole.index }, ..*whole },
-        TableData { index: PerfectHash { bucket_bits: 64, ..whole.index }, ..*whole },
+        TableData { weights: &far, ..*whole },
+        TableData { weights: &far_second, ..*whole },
+        TableData { groups: &unmeasured, ..*whole },
     ];
     let problem = decisions().weights[0].key().problem(64);
     for (position, data) in damaged.iter().enumerate() {
@@ -242,7 +256,7 @@ fn tables_of_another_schema_or_damaged_answer_without_rows() {
     let nowhere = [NO_KERNEL; 2];
     let slots: Vec<u16> = whole.index.slots.iter().map(|slot| if *slot == 0 { 1 } else { 0 }).collect();
     for index in [
-        PerfectHash { slots: &nowhere, slot_bits: 1, ..whole.index },
+        PerfectHash { slots: &nowhere, ..whole.index },
         PerfectHash { slots: &slots, ..whole.index },
         PerfectHash { displace: &[], ..whole.index },
     ] {
@@ -315,13 +329,13 @@ fn problems() -> impl Strategy<Value = (Problem, Layout)> {
     (
         (size(), size(), size()),
         any_of(Format::ALL.len()),
-        any_of(Format::ALL.len()),
+        any_of(Format::WEIGHTS.len()),
         0..4usize, // the CPU's layouts: those of other backends come after them
         any_of(Scaling::ALL.len()),
         (any_of(OutType::ALL.len()), any_of(Epilogue::ALL.len())),
     )
         .prop_map(|((m, n, k), a, b, layout, scaling, (out, epilogue))| {
-            let (a, b) = (Format::ALL[a], Format::ALL[b]);
+            let (a, b) = (Format::ALL[a], Format::WEIGHTS[b]);
             let k = if a.is_mx() || b.is_mx() { k.next_multiple_of(32) } else { k };
             let scaling = Some(Scaling::ALL[scaling]).filter(|s| s.fits(b)).unwrap_or(Scaling::usual(b));
             let (out, epilogue) = (OutType::ALL[out], Epilogue::ALL[epilogue]);

@@ -325,7 +325,7 @@ fn gemm() -> impl Strategy<Value = Gemm> {
     let m = prop::collection::btree_map(1..=1u32 << 31, weight, 1..9)
         .prop_filter("some weight", |points| points.values().any(|weight| *weight > 0.0))
         .prop_map(|points| points.into_iter().map(|(m, weight)| MPoint { m, weight }).collect::<Vec<_>>());
-    let formats = prop::sample::subsequence(Format::ALL, 1..=Format::ALL.len()).prop_shuffle();
+    let formats = prop::sample::subsequence(Format::WEIGHTS, 1..=Format::WEIGHTS.len()).prop_shuffle();
     let max_error = prop::option::of((0.0..1.0).prop_map(|error: f64| 1.0 - error));
     let tensors = prop::collection::vec("(\\{layer\\}|\\{expert\\}|[^\\p{Cc}{}]{1,40}){1,2}", 0..4);
     let numbers = (1..=1u32 << 31, 1..=1u32 << 26, 1..=1u64 << 31);

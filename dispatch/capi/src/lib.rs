@@ -257,7 +257,7 @@ pub unsafe extern "C" fn tw_choose(
         let (Some(engine), Some(weight), false) = (engine, weight, choice.is_null()) else {
             return Err("the engine, the weight or the choice is null".into());
         };
-        let key = weight.0.key();
+        let key = weight.0.key_at(m);
         let request =
             Request { problem: key.problem(m), layout: key.layout, deterministic: weight.0.deterministic() };
         let found = engine.0.table().lookup(&request).map_err(|e| e.to_string())?;

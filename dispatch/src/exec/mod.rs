@@ -73,14 +73,19 @@ impl Engine {
         self.table.record_misses(capacity);
     }
 
-    /// Quantises and lays out a weight by the table's plan. `values` are row-major N × K.
+    /// Quantises and lays out a weight by the table's plan: once, or twice where the plan has a second copy for large M.
+    /// `values` are row-major N × K.
     ///
     /// # Errors
     /// If the table has no such weight, or `values` has not N × K elements.
     pub fn load(&self, name: &str, values: &[f32]) -> Result<Weight, LoadError> {
         let plan = self.table.weight(name).ok_or(LoadError::UnknownWeight)?;
-        let key = self.table.data().groups[plan.group as usize].key;
-        Weight::new(key, plan.deterministic, values)
+        let key = |group: u16| self.table.data().groups[group as usize].key;
+        let weight = Weight::new(key(plan.group), plan.deterministic, values)?;
+        match plan.second {
+            None => Ok(weight),
+            Some(second) => weight.with_second(second.from, key(second.group), values),
+        }
     }
 
     /// Quantises and lays out a weight that the table does not know, for bf16 activations and with the format's usual
@@ -118,11 +123,10 @@ impl Engine {
         let mut most = 0;
         for m in 1..=max_m {
             // The workspace depends on neither, but lookups do.
-            for (out, epilogue) in [
-                (weight.key().out, weight.key().epilogue),
-                (OutType::F32, Epilogue::None),
-                (OutType::Bf16, Epilogue::Bias),
-            ] {
+            let key = weight.key_at(m);
+            for (out, epilogue) in
+                [(key.out, key.epilogue), (OutType::F32, Epilogue::None), (OutType::Bf16, Epilogue::Bias)]
+            {
                 let request = self.request(weight, m, out, epilogue);
                 let choice = self.table.lookup(&request).map_err(RunError::NoKernel)?;
                 most = most.max(self.workspace_of(&choice.config, &request.problem)?);
@@ -140,8 +144,9 @@ impl Engine {
     }
 
     fn request(&self, weight: &Weight, m: u32, out: OutType, epilogue: Epilogue) -> Request {
-        let problem = Problem { out, epilogue, ..weight.key().problem(m) };
-        Request { problem, layout: weight.key().layout, deterministic: weight.deterministic() }
+        let key = weight.key_at(m);
+        let problem = Problem { out, epilogue, ..key.problem(m) };
+        Request { problem, layout: key.layout, deterministic: weight.deterministic() }
     }
 
     /// Computes `output = activation · weightᵀ (+ bias)`. `activation` is row-major `m` × K, `output` row-major
@@ -183,7 +188,7 @@ impl Engine {
                 Output::F32(values) => Output::F32(values),
                 Output::Bf16(values) => Output::Bf16(values),
             };
-            gemm.run(weight.packed(), activation, bias, output, workspace)
+            gemm.run(weight.packed_at(m), activation, bias, output, workspace)
         };
         let Err(failure) = launch(&choice.config) else { return Ok(choice) };
         self.table.counters().launch_failed();

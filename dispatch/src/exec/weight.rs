@@ -10,9 +10,16 @@ use crate::key::Key;
 
 /// A weight ready to be multiplied with.
 pub struct Weight {
+    first: Stored,
+    /// Another copy, with the first M that it serves.
+    second: Option<(u32, Stored)>,
+    deterministic: bool,
+}
+
+/// One copy of a weight.
+struct Stored {
     packed: PackedWeight,
     key: Key,
-    deterministic: bool,
 }
 
 impl Weight {
@@ -21,6 +28,63 @@ impl Weight {
     /// # Errors
     /// If the values do not fit the key.
     pub(super) fn new(key: Key, deterministic: bool, values: &[f32]) -> Result<Self, LoadError> {
+        Ok(Weight { first: Stored::new(key, values)?, second: None, deterministic })
+    }
+
+    /// The weight with another copy of the same values, which serves `from` rows and more.
+    ///
+    /// # Errors
+    /// If the values do not fit the key.
+    pub(super) fn with_second(self, from: u32, key: Key, values: &[f32]) -> Result<Self, LoadError> {
+        Ok(Weight { second: Some((from, Stored::new(key, values)?)), ..self })
+    }
+
+    fn at(&self, m: u32) -> &Stored {
+        match &self.second {
+            Some((from, stored)) if m >= *from => stored,
+            _ => &self.first,
+        }
+    }
+
+    /// What its kernels are found by; of the first copy, if there are two.
+    pub fn key(&self) -> &Key {
+        &self.first.key
+    }
+
+    /// What the kernels for `m` rows are found by.
+    pub fn key_at(&self, m: u32) -> &Key {
+        &self.at(m).key
+    }
+
+    /// The first M of the second copy, if there is one.
+    pub fn second_from(&self) -> Option<u32> {
+        self.second.as_ref().map(|(from, _)| *from)
+    }
+
+    /// Whether only kernels that give the same bits on every run may run it.
+    pub fn deterministic(&self) -> bool {
+        self.deterministic
+    }
+
+    /// The weight as kernels read it; the first copy, if there are two. N and K are those of both.
+    pub fn packed(&self) -> &PackedWeight {
+        &self.first.packed
+    }
+
+    /// The copy that kernels for `m` rows read.
+    pub fn packed_at(&self, m: u32) -> &PackedWeight {
+        &self.at(m).packed
+    }
+
+    /// Bytes of the packed images, all copies together.
+    pub fn bytes(&self) -> usize {
+        let second = self.second.as_ref().map_or(0, |(_, stored)| stored.packed.bytes().len());
+        self.first.packed.bytes().len() + second
+    }
+}
+
+impl Stored {
+    fn new(key: Key, values: &[f32]) -> Result<Self, LoadError> {
         if let Some(fault) = key.problem(1).fault() {
             return Err(LoadError::Illegal(fault));
         }
@@ -31,22 +95,7 @@ impl Weight {
         let quantized = Quantized::quantize(values, n, k, key.b, key.scaling, &QuantizeOptions::default())
             .map_err(LoadError::Quantize)?;
         let packed = PackedWeight::pack(&quantized, key.layout).map_err(LoadError::Pack)?;
-        Ok(Weight { packed, key, deterministic })
-    }
-
-    /// What its kernels are found by.
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// Whether only kernels that give the same bits on every run may run it.
-    pub fn deterministic(&self) -> bool {
-        self.deterministic
-    }
-
-    /// The weight as kernels read it.
-    pub fn packed(&self) -> &PackedWeight {
-        &self.packed
+        Ok(Stored { packed, key })
     }
 }
 

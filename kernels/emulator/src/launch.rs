@@ -156,7 +156,11 @@ impl CodeObject {
     ) -> Result<Report, Error> {
         let kernel = self.kernel(name)?;
         let lds = check(self, kernel, grid)?;
-        let kernarg = Region::new("kernel arguments", KERNARG, segment, false);
+        // Command processors are given segments at multiples of 64 bytes, and the compiler widens a load beyond the
+        // last argument where it stays within an aligned 16.
+        let mut padded = segment.to_vec();
+        padded.resize(segment.len().next_multiple_of(64), 0xff);
+        let kernarg = Region::new("kernel arguments", KERNARG, &padded, false);
         let packet = Region::new("dispatch packet", PACKET, &packet(grid), false);
         let setup = Setup {
             code: self,

@@ -141,9 +141,10 @@ impl Packing {
             put(words - 2, nan(power(exponent / 2)).to_bits());
             return self.elements(&elements.map(exact_bf16), put);
         }
-        // Both operands were multiplied by 8.
-        put(words - 2, nan(power(exponent / 2 - 6)).to_bits());
-        let bytes = elements.map(|element| (element * 8.0) as i32);
+        // The weight was multiplied by 2^3, the activation by 2^3 or 2^6.
+        let steps = self.format.codec().fraction_bits();
+        put(words - 2, nan(power(exponent / 2 - 3 - steps)).to_bits());
+        let bytes = elements.map(|element| (element * power(steps)) as i32);
         for (group, bytes) in bytes.chunks_exact(4).enumerate() {
             put(group, u32::from_le_bytes([0, 1, 2, 3].map(|r| bytes[r] as i8 as u8)));
         }

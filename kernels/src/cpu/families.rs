@@ -190,9 +190,12 @@ fn path_rules(path: Path, problem: &Problem, device: &Device) -> Result<(), Reje
     if !device.caps.contains(path.caps()) {
         return Err(Reject::param("path", "the processor lacks its instructions"));
     }
-    let e2m3 = Format::MxFp6E2m3;
-    if path == Path::Avx512Vnni && (problem.a != e2m3 || problem.b != e2m3) {
-        return Err(Reject::param("path", "the int8 dot is exact only where both operands are E2M3"));
+    let integers = matches!(problem.a, Format::MxFp6E2m3 | Format::MxInt8) && problem.b == Format::MxFp6E2m3;
+    if path == Path::Avx512Vnni && !integers {
+        return Err(Reject::param(
+            "path",
+            "the int8 dot is exact for E2M3 weights by E2M3 or INT8 activations only",
+        ));
     }
     Ok(())
 }

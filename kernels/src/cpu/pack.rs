@@ -64,7 +64,10 @@ impl PackedWeight {
     pub fn pack(weight: &Quantized, layout: Layout) -> Result<Self, Reject> {
         let Quantized { format, scaling, rows, k, .. } = *weight;
         check(weight)?;
-        if layout == Layout::Mma64 {
+        if !Format::WEIGHTS.contains(&format) {
+            return Err(Reject::problem("the format is one of activations, not of weights"));
+        }
+        if !layout.is_cpu() {
             return Err(Reject::param("layout", "no CPU kernel reads it"));
         }
         let image_bytes = match layout.interleave() {

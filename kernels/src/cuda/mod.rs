@@ -19,9 +19,7 @@ mod tiling;
 use crate::family::Family;
 use crate::format::Format;
 #[cfg(feature = "cuda")]
-pub use host::{
-    Cuda, CudaSession, DeviceBuffer, DeviceGemm, DeviceOperands, DeviceWeight, compile_archive,
-};
+pub use host::{Cuda, CudaSession, DeviceBuffer, DeviceGemm, DeviceOperands, DeviceWeight, compile_archive};
 
 const MXFP6: &[Format] = &[Format::MxFp6E2m3, Format::MxFp6E3m2];
 

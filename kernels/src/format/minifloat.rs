@@ -21,6 +21,9 @@ pub enum Special {
     NegativeZero,
     /// Every code is a finite number (FP6, FP4).
     None,
+    /// Codes are two's complement integers of steps (MX INT8); there is no exponent. The most negative one, which has no
+    /// counterpart, is read but never made.
+    Integer,
 }
 
 /// What a finite value beyond the largest code, or infinity, becomes.
@@ -68,16 +71,25 @@ impl Minifloat {
         let code = match self.special {
             Special::Ieee => self.infinity() - 1,
             Special::AllOnes => self.sign_bit() - 2,
-            Special::NegativeZero | Special::None => self.sign_bit() - 1,
+            Special::NegativeZero | Special::None | Special::Integer => self.sign_bit() - 1,
         };
         code as u16
+    }
+
+    /// Bits after the binary point of the smallest element: every element is a whole number of 2^-this.
+    pub const fn fraction_bits(self) -> i32 {
+        self.bias - 1 + self.mantissa_bits as i32
     }
 
     /// The exact value of a code. Bits above the format's width are ignored.
     pub const fn decode(self, code: u16) -> f32 {
         let code = code as u32;
-        let sign = ((code & self.sign_bit() != 0) as u32) << 31;
-        let magnitude = code & (self.sign_bit() - 1);
+        let negative = code & self.sign_bit() != 0;
+        let sign = (negative as u32) << 31;
+        let magnitude = match self.special {
+            Special::Integer if negative => self.sign_bit() - (code & (self.sign_bit() - 1)),
+            _ => code & (self.sign_bit() - 1),
+        };
         let to_f32 = 23 - self.mantissa_bits;
         let nan = match self.special {
             Special::Ieee if magnitude >= self.infinity() => {
@@ -85,12 +97,15 @@ impl Minifloat {
             }
             Special::AllOnes => magnitude == self.sign_bit() - 1,
             Special::NegativeZero => magnitude == 0 && sign != 0,
-            Special::Ieee | Special::None => false,
+            Special::Ieee | Special::None | Special::Integer => false,
         };
         if nan {
             return f32::from_bits(sign | 0x7fc0_0000);
         }
-        let exponent = magnitude >> self.mantissa_bits;
+        let exponent = match self.special {
+            Special::Integer => 0,
+            _ => magnitude >> self.mantissa_bits,
+        };
         let bits = if exponent > 0 || self.bias == 127 {
             // The exponent field moves over unchanged but for the bias; with f32's own bias subnormals do too.
             (magnitude << to_f32) + (((127 - self.bias) as u32) << 23)
@@ -125,6 +140,9 @@ impl Minifloat {
         };
         match self.special {
             Special::NegativeZero if code == 0 => 0,
+            Special::Integer if sign != 0 => {
+                ((2 * self.sign_bit() - code) & (2 * self.sign_bit() - 1)) as u16
+            }
             _ => (code | sign) as u16,
         }
     }
@@ -134,7 +152,7 @@ impl Minifloat {
             Special::Ieee => sign | self.infinity() | 1 << (self.mantissa_bits - 1),
             Special::AllOnes => sign | (self.sign_bit() - 1),
             Special::NegativeZero => self.sign_bit(),
-            Special::None => self.sign_bit() - 1,
+            Special::None | Special::Integer => self.sign_bit() - 1,
         };
         code as u16
     }

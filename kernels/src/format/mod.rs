@@ -35,6 +35,8 @@ named_enum! {
         MxFp6E3m2 = "mxfp6_e3m2",
         /// MX with 4-bit E2M1 elements: largest 6, no NaN.
         MxFp4 = "mxfp4",
+        /// MX with 8-bit integers, two's complement, in steps of 1/64: largest 127/64, no NaN. For activations only.
+        MxInt8 = "mxint8",
     }
 }
 
@@ -42,6 +44,9 @@ named_enum! {
 pub const MX_BLOCK: usize = 32;
 
 impl Format {
+    /// The formats that a weight can be stored in.
+    pub const WEIGHTS: &'static [Format] = Format::ALL.split_at(Format::MxInt8 as usize).0;
+
     /// The codec of one element, without its block's scale.
     pub const fn codec(self) -> Minifloat {
         match self {
@@ -54,6 +59,8 @@ impl Format {
             Format::MxFp6E2m3 => Minifloat::new(2, 3, 1, Special::None),
             Format::MxFp6E3m2 => Minifloat::new(3, 2, 3, Special::None),
             Format::MxFp4 => Minifloat::new(2, 1, 1, Special::None),
+            // Without an exponent all codes are subnormal: whole steps of 2^(1 - bias - mantissa bits).
+            Format::MxInt8 => Minifloat::new(0, 7, 0, Special::Integer),
         }
     }
 
@@ -67,9 +74,9 @@ impl Format {
     ///
     /// * Values beyond the largest element, infinity included, saturate to it; so they do in E5M2, although it has
     ///   infinities. Only bf16, which is never scaled, rounds as IEEE 754 does and keeps infinity.
-    /// * NaN becomes a NaN of the same sign. FNUZ has but one, 0x80. FP6 and FP4 have none: NaN becomes the largest
+    /// * NaN becomes a NaN of the same sign. FNUZ has but one, 0x80. FP6, FP4 and INT8 have none: NaN becomes the largest
     ///   positive element there, as in CUDA's conversions, so a quantiser must mark it elsewhere (MX: in the scale).
-    /// * Zero keeps its sign, except in FNUZ, which has no negative zero.
+    /// * Zero keeps its sign, except in FNUZ and INT8, which have no negative zero.
     #[inline]
     pub const fn encode(self, value: f32) -> u16 {
         self.codec().encode(value)
@@ -103,6 +110,7 @@ impl Format {
         static E2M3: [f32; 256] = build(Format::MxFp6E2m3);
         static E3M2: [f32; 256] = build(Format::MxFp6E3m2);
         static E2M1: [f32; 256] = build(Format::MxFp4);
+        static INT8: [f32; 256] = build(Format::MxInt8);
         match self {
             Format::Bf16 => None,
             Format::Fp8E4m3 | Format::MxFp8 => Some(&E4M3),
@@ -111,6 +119,7 @@ impl Format {
             Format::MxFp6E2m3 => Some(&E2M3),
             Format::MxFp6E3m2 => Some(&E3M2),
             Format::MxFp4 => Some(&E2M1),
+            Format::MxInt8 => Some(&INT8),
         }
     }
 
@@ -118,7 +127,7 @@ impl Format {
     pub const fn bits(self) -> usize {
         match self {
             Format::Bf16 => 16,
-            Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::Fp8E5m2 | Format::MxFp8 => 8,
+            Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::Fp8E5m2 | Format::MxFp8 | Format::MxInt8 => 8,
             Format::MxFp6E2m3 | Format::MxFp6E3m2 => 6,
             Format::MxFp4 => 4,
         }
@@ -126,7 +135,8 @@ impl Format {
 
     /// Whether elements share an E8M0 scale per [`MX_BLOCK`].
     pub const fn is_mx(self) -> bool {
-        matches!(self, Format::MxFp8 | Format::MxFp6E2m3 | Format::MxFp6E3m2 | Format::MxFp4)
+        use Format::{MxFp4, MxFp6E2m3, MxFp6E3m2, MxFp8, MxInt8};
+        matches!(self, MxFp8 | MxFp6E2m3 | MxFp6E3m2 | MxFp4 | MxInt8)
     }
 
     /// Whether a row of K elements is legal: MX formats need whole blocks.

@@ -5,7 +5,16 @@
 //! proven in CI is what an owner of the hardware runs.
 
 #[cfg(feature = "std")]
+pub mod compile;
+#[cfg(feature = "hip")]
+mod host;
+#[cfg(feature = "std")]
 pub mod launch;
+pub mod mfma16;
+pub mod naive;
+#[cfg(feature = "std")]
+pub mod quantise;
+pub mod skinny;
 
 use crate::family::Family;
 #[cfg(feature = "std")]
@@ -13,15 +22,21 @@ use crate::{
     config::Config, device::Device, family::Reject, format::quantize::Quantized, layout::Layout,
     problem::Problem,
 };
+#[cfg(feature = "hip")]
+pub use host::{Conditions, Hip, HipSession, toolchain};
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[];
+pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launch::Plan> {
-    let _ = (config, problem, device);
-    None
+    let _ = device;
+    match config.family().name {
+        "hip.naive" => Some(naive::plan(config, problem)),
+        _ if skinny::is_skinny(config.family()) => Some(skinny::plan::plan(config, problem)),
+        _ => None,
+    }
 }
 
 /// The parts of a weight in a layout that HIP kernels read.
@@ -30,6 +45,9 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launc
 /// If no HIP kernel reads this format in this layout.
 #[cfg(feature = "std")]
 pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> {
-    let _ = (weight, layout);
-    Err(Reject::problem("no HIP kernel reads this layout"))
+    match layout {
+        Layout::RowMajor => naive::pack(weight),
+        Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
+        _ => Err(Reject::problem("no HIP kernel reads this layout")),
+    }
 }

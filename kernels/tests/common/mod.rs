@@ -146,7 +146,7 @@ pub fn paths_for(cpu: &Cpu, b: Format) -> Vec<(&'static str, Format)> {
     for path in Path::ALL.iter().filter(|path| cpu.device().caps.contains(path.caps())) {
         match path {
             Path::Avx512Vnni if b != Format::MxFp6E2m3 => {}
-            Path::Avx512Vnni => paths.push((path.name(), b)),
+            Path::Avx512Vnni => paths.extend([(path.name(), b), (path.name(), Format::MxInt8)]),
             _ => paths.push((path.name(), Format::Bf16)),
         }
     }

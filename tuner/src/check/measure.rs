@@ -49,7 +49,7 @@ pub fn measure(
         let pairs: Vec<(Format, Format)> =
             weight.rows.iter().map(|row| baseline_formats(evidence, weight, row)).collect();
         let mut formats: Vec<Format> =
-            pairs.iter().map(|(_, format)| *format).chain([weight.format]).collect();
+            pairs.iter().map(|(_, format)| *format).chain(weight.formats()).collect();
         formats.sort_unstable();
         formats.dedup();
         let mut session = backend.open(values.operands(weight, &formats, most)?, decisions.regime)?;
@@ -66,7 +66,10 @@ pub fn measure(
 fn baseline_formats(evidence: &[Finalist], weight: &Weight, row: &Row) -> (Format, Format) {
     let line = evidence.iter().find(|f| f.baseline && f.weight == weight.name && f.m == row.m);
     let pair = line.and_then(|f| Some((Format::from_name(&f.activation)?, Format::from_name(&f.format)?)));
-    pair.unwrap_or((weight.activation, weight.format))
+    pair.unwrap_or_else(|| {
+        let key = weight.key_at(row.m);
+        (key.a, key.b)
+    })
 }
 
 fn measure_row(
@@ -78,7 +81,7 @@ fn measure_row(
     blocks: usize,
     seed: u64,
 ) -> anyhow::Result<Measured> {
-    let problem = weight.key().problem(row.m);
+    let problem = weight.key_at(row.m).problem(row.m);
     let default_problem = Problem { a, b, scaling: Scaling::usual(b), ..problem };
     let candidates =
         [(problem, Config::parse(&row.config)?), (default_problem, Config::parse(&row.default)?)];

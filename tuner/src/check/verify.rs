@@ -30,13 +30,14 @@ pub fn verify(
     let mut verified = Verified::default();
     for weight in &decisions.weights {
         let most = weight.rows.iter().map(|row| row.m).max().unwrap_or(1);
-        let operands = values.operands(weight, &[weight.format], most)?;
+        let formats = weight.formats();
+        let operands = values.operands(weight, &formats, most)?;
         let bias = operands.bias.is_some();
         let mut session = backend.open(operands.clone(), Regime::Hot)?;
-        let mut gate = Gate::new(backend, &[weight.format], most as usize, bias, weight.deterministic, seed)?;
+        let mut gate = Gate::new(backend, &formats, most as usize, bias, weight.deterministic, seed)?;
         let before = verified.faults.len();
         for row in &weight.rows {
-            let problem = weight.key().problem(row.m);
+            let problem = weight.key_at(row.m).problem(row.m);
             for text in [&row.config].into_iter().chain(&row.runner_ups) {
                 verified.runs += 1;
                 let admitted = Config::parse(text)

@@ -172,6 +172,12 @@ fn formats(section: &Section<'_>, faults: &mut Faults<'_>) -> Setting<Vec<Format
                     );
                     faulty = true;
                 }
+                Some(format) if !Format::WEIGHTS.contains(&format) => {
+                    let names: Vec<_> = Format::WEIGHTS.iter().map(|format| format.name()).collect();
+                    let message = format!("{format} is a format of activations, not of weights");
+                    faults.at(entry.span().start, path, message, format!("weights: {}", names.join(", ")));
+                    faulty = true;
+                }
                 Some(format) => wanted.push(format),
                 None => faulty = true,
             }

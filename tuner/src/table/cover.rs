@@ -5,7 +5,8 @@
 //! the fewest (Chvátal 1979); ties go to the least total slowdown, then to canonical order, so the result depends on
 //! nothing but the rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A rival may take a row's place up to this ratio to the winner.
 pub(super) const MAX_SLOWDOWN: f64 = 1.02;
@@ -20,33 +21,60 @@ pub(super) struct Candidates<'a> {
 
 /// One kernel per row.
 pub(super) fn cover<'a>(rows: &[Candidates<'a>]) -> Vec<&'a str> {
-    let mut serves: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
+    let mut serves: BTreeMap<&'a str, Vec<(usize, f64)>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         for (kernel, ratio) in allowed(row) {
             serves.entry(kernel).or_default().push((index, ratio));
         }
     }
     let mut served = vec![false; rows.len()];
+    let gain = |kernel: &'a str, served: &[bool]| {
+        let open = serves[kernel].iter().filter(|(row, _)| !served[*row]);
+        let (count, cost) = open.fold((0, 0.0), |(count, cost), (_, ratio)| (count + 1, cost + ratio));
+        Gain { count, cost, kernel }
+    };
+    // Serving rows lowers the gains of others and raises none, so a gain that is still true at the top is the largest.
+    let mut gains: BinaryHeap<Gain<'a>> = serves.keys().map(|kernel| gain(kernel, &served)).collect();
     let mut chosen = BTreeSet::new();
-    loop {
-        let gain = |rows: &Vec<(usize, f64)>| {
-            let open = rows.iter().filter(|(row, _)| !served[*row]);
-            open.fold((0usize, 0.0), |(count, cost), (_, ratio)| (count + 1, cost + ratio))
-        };
-        let best =
-            serves.iter().map(|(kernel, rows)| (*kernel, gain(rows))).filter(|(_, (count, _))| *count > 0);
-        // The map is in canonical order and `reduce` keeps the earlier of equals.
-        let best = best.reduce(|best, other| {
-            let (count, cost) = other.1;
-            if count > best.1.0 || (count == best.1.0 && cost < best.1.1) { other } else { best }
-        });
-        let Some((kernel, _)) = best else { break };
-        chosen.insert(kernel);
-        for (row, _) in serves.remove(kernel).into_iter().flatten() {
-            served[row] = true;
+    while let Some(best) = gains.pop() {
+        let now = gain(best.kernel, &served);
+        if now.count == 0 {
+            continue;
+        }
+        if now.count < best.count {
+            gains.push(now);
+            continue;
+        }
+        chosen.insert(best.kernel);
+        for (row, _) in &serves[best.kernel] {
+            served[*row] = true;
         }
     }
     assign(rows, &chosen)
+}
+
+/// What choosing a kernel would give: rows nobody serves yet, at a total of ratios. The largest serves the most rows, of
+/// those the cheapest, of those the first in canonical order.
+#[derive(PartialEq)]
+struct Gain<'a> {
+    count: usize,
+    cost: f64,
+    kernel: &'a str,
+}
+
+impl Eq for Gain<'_> {}
+
+impl Ord for Gain<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_cost = other.cost.total_cmp(&self.cost);
+        self.count.cmp(&other.count).then(by_cost).then_with(|| other.kernel.cmp(self.kernel))
+    }
+}
+
+impl PartialOrd for Gain<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Among chosen kernels a row takes its lower neighbour's, else the fastest, else the first in canonical order.

@@ -5,12 +5,14 @@
 
 use std::fmt;
 
-use tilewright_dispatch::Key;
 use tilewright_kernels::backend::Regime;
 use tilewright_kernels::{ConfigId, Device, Epilogue, Format, Layout, OutType, Scaling};
 
-/// The version of this file's meaning. A newer one is refused.
-pub const SCHEMA: u32 = 1;
+use super::copies::SecondCopy;
+
+/// The newest version of this file's meaning. A newer one is refused. A file is written in the oldest that can say it:
+/// 2 where a weight is stored twice, 1 elsewhere.
+pub const SCHEMA: u32 = 2;
 
 /// Decisions for one model on one device kind.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +71,8 @@ pub struct Weight {
     pub epilogue: Epilogue,
     /// Whether only kernels that give the same bits on every run may run it.
     pub deterministic: bool,
+    /// Another copy, for large M.
+    pub second: Option<SecondCopy>,
     /// The format's relative error on this weight, where it was measured.
     pub error: Option<f64>,
     /// The declaration's limit of `error`.
@@ -77,22 +81,6 @@ pub struct Weight {
     pub alternatives: Vec<Alternative>,
     /// One row per measured M, ascending.
     pub rows: Vec<Row>,
-}
-
-impl Weight {
-    /// What its rows are found by.
-    pub fn key(&self) -> Key {
-        Key {
-            n: self.n,
-            k: self.k,
-            a: self.activation,
-            b: self.format,
-            scaling: self.scaling,
-            layout: self.layout,
-            out: self.out,
-            epilogue: self.epilogue,
-        }
-    }
 }
 
 /// A plan that was considered for a weight and not taken.

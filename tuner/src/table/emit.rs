@@ -7,7 +7,7 @@
 use handlebars::{Handlebars, no_escape};
 use serde_json::json;
 use tilewright_dispatch::TableData;
-use tilewright_dispatch::table::{Group, Key, NO_KERNEL, Segment};
+use tilewright_dispatch::table::{Group, Key, NO_KERNEL, PackedSegment, SecondCopy, WeightPlan};
 
 use super::decisions::Decisions;
 use super::lower::Lowered;
@@ -45,19 +45,22 @@ fn render(decisions: &Decisions, data: &TableData<'_>) -> String {
         "index": {
             "shape": format!("{:#018x}", data.index.shape),
             "traits": format!("{:#018x}", data.index.traits),
-            "bucket_bits": data.index.bucket_bits,
-            "slot_bits": data.index.slot_bits,
         },
         "kernels": lines(data.kernels, |kernel| {
             format!("Kernel {{ id: {:#018x}, text: \"{}\" }},", kernel.id, escaped(kernel.text))
         }),
         "weights": lines(data.weights, |weight| {
             let name = escaped(weight.name);
-            let (count, deterministic, group) = (weight.count, weight.deterministic, weight.group);
+            let WeightPlan { count, deterministic, group, second, .. } = weight;
+            let second = match second {
+                None => "None".to_owned(),
+                Some(SecondCopy { from, group }) => format!("Some(SecondCopy {{ from: {from}, group: {group} }})"),
+            };
             format!(
-                "WeightPlan {{ name: \"{name}\", count: {count}, deterministic: {deterministic}, group: {group} }},"
+                "WeightPlan {{ name: \"{name}\", count: {count}, deterministic: {deterministic}, group: {group}, second: {second} }},"
             )
         }),
+        "second": data.weights.iter().any(|weight| weight.second.is_some()),
         "groups": lines(data.groups, group),
         "segments": lines(data.segments, segment),
         "displace": numbers(data.index.displace, |displace| format!("{displace:#010x}")),
@@ -95,12 +98,9 @@ fn group(group: &Group) -> String {
     )
 }
 
-fn segment(segment: &Segment) -> String {
-    let Segment { from, m, weight, kernel, runner_ups: [second, third] } = *segment;
-    let [kernel, second, third] = [kernel, second, third].map(position);
-    format!(
-        "Segment {{ from: {from}, m: {m}, weight: {weight}, kernel: {kernel}, runner_ups: [{second}, {third}] }},"
-    )
+/// First M and measured M in decimal, then in hexadecimal weight and kernel, and the runners-up.
+fn segment(&[from, m, place, others]: &PackedSegment) -> String {
+    format!("[{from}, {m}, {place:#010x}, {others:#010x}],")
 }
 
 fn position(position: u16) -> String {

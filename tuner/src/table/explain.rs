@@ -4,10 +4,11 @@
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-use tilewright_dispatch::table::{Group, NO_KERNEL};
+use tilewright_dispatch::table::{Group, NO_KERNEL, Segment};
 use tilewright_dispatch::{Choice, Key, Request, Table, TableData};
 use tilewright_kernels::{Format, Problem, family};
 
+use super::copies::SecondCopy;
 use super::decisions::{Decisions, Row, Weight};
 use super::evidence::{self, Finalist};
 use super::lower::Lowered;
@@ -61,12 +62,12 @@ fn requests<'a>(
     if m == 0 || n == 0 || k == 0 {
         return Err(bad("M, N and K must be at least 1".into(), "there is no such GEMM"));
     }
-    let wanted = |weight: &&Weight| format.is_none_or(|format| weight.format == format);
+    let wanted = |weight: &&Weight| format.is_none_or(|format| weight.key_at(m).b == format);
     let weights: Vec<&Weight> = located.decisions.weights.iter().filter(wanted).collect();
     if weights.is_empty() {
         let formats: Vec<&str> = Format::ALL
             .iter()
-            .filter(|format| located.decisions.weights.iter().any(|weight| weight.format == **format))
+            .filter(|format| located.decisions.weights.iter().any(|weight| weight.key_at(m).b == **format))
             .map(|format| format.name())
             .collect();
         return Err(bad(
@@ -78,8 +79,9 @@ fn requests<'a>(
     let shaped = weights.iter().copied().filter(|weight| (weight.n, weight.k) == (n, k));
     let known = shaped.clone().next().is_some();
     for weight in weights.iter().copied().filter(|weight| !known || (weight.n, weight.k) == (n, k)) {
-        let problem = Problem { n, k, ..weight.key().problem(m) };
-        let request = Request { problem, layout: weight.layout, deterministic: weight.deterministic };
+        let key = weight.key_at(m);
+        let problem = Problem { n, k, ..key.problem(m) };
+        let request = Request { problem, layout: key.layout, deterministic: weight.deterministic };
         match requests.iter_mut().find(|(other, _)| *other == request) {
             Some((_, weights)) if known => weights.push(weight),
             Some(_) => {}
@@ -186,6 +188,7 @@ impl Page<'_> {
             row.default,
             time(row.default_ns)
         )?;
+        let key = weight.key_at(row.m);
         let lines: Vec<&Finalist> = self
             .evidence
             .unwrap_or_default()
@@ -193,8 +196,8 @@ impl Page<'_> {
             .filter(|finalist| {
                 finalist.weight == weight.name
                     && finalist.m == row.m
-                    && finalist.activation == weight.activation.name()
-                    && finalist.format == weight.format.name()
+                    && finalist.activation == key.a.name()
+                    && finalist.format == key.b.name()
             })
             .collect();
         if lines.is_empty() {
@@ -210,7 +213,7 @@ impl Page<'_> {
 
     /// Runs of M with one kernel.
     fn intervals(&self, out: &mut String, group: &Group) -> fmt::Result {
-        let segments = &self.data.segments[group.first as usize..(group.first + group.len) as usize];
+        let segments: Vec<Segment> = self.data.segments_of(group).collect();
         let mut title = "intervals";
         for run in segments.chunk_by(|a, b| a.kernel == b.kernel) {
             let next = segments.iter().find(|segment| segment.from > run[run.len() - 1].from);
@@ -239,6 +242,15 @@ fn plan(out: &mut String, weight: &Weight) -> fmt::Result {
         (Some(error), Some(limit)) => writeln!(out, ", error {error:.4} of at most {limit}")?,
         (Some(error), None) => writeln!(out, ", error {error:.4}")?,
         _ => writeln!(out)?,
+    }
+    if let Some(second) = &weight.second {
+        let SecondCopy { from, activation, format, layout, error, memory_budget_mib, scaling: _ } = second;
+        write!(out, "  and      from m={from} a second copy: {activation}/{format} in {layout}")?;
+        if let Some(error) = error {
+            write!(out, ", error {error:.4}")?;
+        }
+        let mib = weight.bytes() as f64 / f64::from(1 << 20);
+        writeln!(out, "; both take {mib:.2} MiB of at most {memory_budget_mib}")?;
     }
     for alternative in &weight.alternatives {
         write!(out, "  or       {}/{}", alternative.activation, alternative.format)?;

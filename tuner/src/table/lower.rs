@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_dispatch::TableData;
-use tilewright_dispatch::table::{Code, Group, Kernel, NO_KERNEL, Segment, WeightPlan};
+use tilewright_dispatch::table::{
+    Code, Group, Kernel, Key, NO_KERNEL, PackedSegment, SecondCopy, Segment, WeightPlan,
+};
 use tilewright_kernels::{Config, ConfigId, config::fnv1a, is_launchable};
 
 use super::cover::{Candidates, cover};
@@ -22,7 +24,7 @@ pub struct Lowered<'a> {
     texts: Vec<String>,
     weights: Vec<WeightPlan<'a>>,
     groups: Vec<Group>,
-    segments: Vec<Segment>,
+    segments: Vec<PackedSegment>,
     index: Index,
     /// What is worth knowing about the decisions.
     pub warnings: Vec<String>,
@@ -69,11 +71,17 @@ impl<'a> Lowered<'a> {
         }
         let (groups, segments) = flatten(&pieces, &texts);
         let codes: Vec<Code> = groups.iter().map(|group: &Group| group.key.encode()).collect();
+        let group_of = |key: Key| codes.binary_search(&key.encode()).expect("every copy has rows") as u16;
         let weights = located.decisions.weights.iter().map(|weight| WeightPlan {
             name: &weight.name,
             count: weight.count,
             deterministic: weight.deterministic,
-            group: codes.binary_search(&weight.key().encode()).expect("every weight has rows") as u16,
+            group: group_of(weight.key()),
+            second: weight
+                .second
+                .as_ref()
+                .zip(weight.second_key())
+                .map(|(second, key)| SecondCopy { from: second.from, group: group_of(key) }),
         });
         Ok(Lowered {
             located,
@@ -90,12 +98,18 @@ impl<'a> Lowered<'a> {
 
     /// Calls `use_it` with the table's data.
     pub fn with<R>(&self, use_it: impl FnOnce(&TableData<'_>) -> R) -> R {
-        let kernels: Vec<Kernel<'_>> =
-            self.texts.iter().map(|text| Kernel { id: ConfigId::of_text(text).0, text }).collect();
+        use_it(&self.data(&self.kernels_data()))
+    }
+
+    fn kernels_data(&self) -> Vec<Kernel<'_>> {
+        self.texts.iter().map(|text| Kernel { id: ConfigId::of_text(text).0, text }).collect()
+    }
+
+    fn data<'d>(&'d self, kernels: &'d [Kernel<'d>]) -> TableData<'d> {
         let mut lines = self.texts.join("\n");
         lines.push('\n');
         let decisions = &self.located.decisions;
-        use_it(&TableData {
+        TableData {
             schema: tilewright_dispatch::table::SCHEMA,
             model: &decisions.model,
             tensor_parallel: decisions.tensor_parallel,
@@ -103,12 +117,20 @@ impl<'a> Lowered<'a> {
             fingerprint: &decisions.device.fingerprint,
             declaration: decisions.declaration,
             kernel_set: fnv1a(lines.as_bytes()),
-            kernels: &kernels,
+            kernels,
             weights: &self.weights,
             groups: &self.groups,
             segments: &self.segments,
             index: self.index.as_data(),
-        })
+        }
+    }
+}
+
+impl Lowered<'static> {
+    /// The table's data, for as long as the process lives.
+    pub(super) fn leaked(&'static self) -> &'static TableData<'static> {
+        let kernels: &'static [Kernel<'static>] = self.kernels_data().leak();
+        Box::leak(Box::new(self.data(kernels)))
     }
 }
 
@@ -124,8 +146,8 @@ struct Entry<'a> {
 fn entries(located: &Located) -> Vec<Entry<'_>> {
     let mut kept = BTreeMap::new();
     for (index, weight) in located.decisions.weights.iter().enumerate() {
-        let code = weight.key().encode();
         for row in &weight.rows {
+            let code = weight.key_at(row.m).encode();
             kept.entry((code, row.m)).or_insert(Entry { code, weight_index: index as u16, weight, row });
         }
     }
@@ -162,7 +184,7 @@ struct Builder<'a, 'w> {
 impl Builder<'_, '_> {
     fn group(&mut self, run: &[Entry<'_>], taken: &[&str]) {
         let device = &self.located.decisions.device.device;
-        let key = run[0].weight.key();
+        let key = run[0].weight.key_at(run[0].row.m);
         let points: Vec<Point> =
             run.iter().zip(taken).map(|(entry, kernel)| point(entry.row, kernel)).collect();
         let mut pieces = Vec::new();
@@ -180,7 +202,17 @@ impl Builder<'_, '_> {
             self.texts.extend(piece.kernel.iter().chain(&others).map(Config::to_string));
             pieces.push((piece, run[entry_of(run, *m)].weight_index, *m, others));
         }
-        let measured = [run[0].row.m, run[run.len() - 1].row.m];
+        // Between the last row of one copy and the first of the other the weight is measured on both sides.
+        let mut measured = [run[0].row.m, run[run.len() - 1].row.m];
+        for weight in &self.located.decisions.weights {
+            let Some(second) = &weight.second else { continue };
+            if weight.key() == key {
+                measured[1] = measured[1].max(second.from - 1);
+            }
+            if weight.second_key() == Some(key) {
+                measured[0] = measured[0].min(second.from);
+            }
+        }
         self.pieces
             .push(GroupPieces { group: Group { key, first: 0, len: pieces.len() as u32, measured }, pieces });
     }
@@ -203,17 +235,20 @@ fn point(row: &Row, kernel: &str) -> Point {
     Point { m: row.m, kernel: parse(kernel), runner_ups: runner_ups.into_iter().map(parse).collect() }
 }
 
-fn flatten(groups: &[GroupPieces], texts: &[String]) -> (Vec<Group>, Vec<Segment>) {
+fn flatten(groups: &[GroupPieces], texts: &[String]) -> (Vec<Group>, Vec<PackedSegment>) {
     let position = |config: &Config| texts.binary_search(&config.to_string()).expect("collected") as u16;
     let mut segments = Vec::new();
     let groups = groups.iter().map(|group| {
         let first = segments.len() as u32;
-        segments.extend(group.pieces.iter().map(|(piece, weight, m, others)| Segment {
-            from: piece.from,
-            m: *m,
-            weight: *weight,
-            kernel: piece.kernel.as_ref().map_or(NO_KERNEL, position),
-            runner_ups: [0, 1].map(|rank| others.get(rank).map_or(NO_KERNEL, position)),
+        segments.extend(group.pieces.iter().map(|(piece, weight, m, others)| {
+            let segment = Segment {
+                from: piece.from,
+                m: *m,
+                weight: *weight,
+                kernel: piece.kernel.as_ref().map_or(NO_KERNEL, position),
+                runner_ups: [0, 1].map(|rank| others.get(rank).map_or(NO_KERNEL, position)),
+            };
+            segment.pack()
         }));
         Group { first, ..group.group }
     });

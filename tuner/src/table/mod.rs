@@ -5,6 +5,7 @@
 //! steps, each in its own module: parse → validate → cover (fewest kernels) → intervals → lower (groups, segments,
 //! perfect hash) → emit. The same decisions give the same bytes on every host and from every folder.
 
+mod copies;
 mod cover;
 pub mod decisions;
 mod emit;
@@ -21,10 +22,13 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+pub use copies::SecondCopy;
 pub use decisions::{Alternative, Decisions, DeviceRecord, Row, Tie, Verdict, Weight};
 pub use evidence::{Finalist, Status};
 pub use lower::Lowered;
 pub use parse::Located;
+
+use tilewright_dispatch::TableData;
 
 use crate::diag::BadInput;
 use crate::files::write_atomic;
@@ -69,6 +73,17 @@ pub fn compile_located(located: &Located) -> Result<Compiled, BadInput> {
 /// If it cannot be read, is of a newer schema, or has faults; all faults are in the error.
 pub fn read(file: &Path) -> Result<Decisions, BadInput> {
     Located::read(file).map(|located| located.decisions)
+}
+
+/// Reads a table's .toml file and compiles it for lookups in this process, for development: an engine binds what this
+/// gives as it binds a generated module, and gets the same answers. The data stays in memory for as long as the process
+/// lives.
+///
+/// # Errors
+/// If it cannot be read, is of a newer schema, or has faults; all faults are in the error.
+pub fn load(file: &Path) -> Result<&'static TableData<'static>, BadInput> {
+    let located: &'static Located = Box::leak(Box::new(Located::read(file)?));
+    Ok(Box::leak(Box::new(Lowered::of(located)?)).leaked())
 }
 
 /// Compiles decisions and writes the three files into `folder`, which is made if it is missing. Each file is replaced

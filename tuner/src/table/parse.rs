@@ -6,6 +6,7 @@ use tilewright_kernels::backend::Regime;
 use tilewright_kernels::{BackendKind, Caps, ConfigId, Device, Epilogue, Format, Layout, OutType, Scaling};
 use toml::de::DeValue;
 
+use super::copies::SecondCopy;
 use super::decisions::{Alternative, Decisions, DeviceRecord, Row, SCHEMA, Tie, Verdict, Weight};
 use super::section::{Document, Lines, Section, boolean, float, integer, list, named, string};
 use super::write::regime_name;
@@ -50,10 +51,7 @@ impl Located {
         if schema > SCHEMA {
             return Err(BadInput(vec![Fault {
                 file: file.into(),
-                line: root
-                    .get_ref()
-                    .get("schema")
-                    .map(|value| crate::diag::line_of(text, value.span().start)),
+                line: root.get_ref().get("schema").map(|value| document.line(value.span())),
                 field: "schema".into(),
                 message: format!("schema {schema} is newer than {SCHEMA}, the newest this tilewright reads"),
                 help: "use a newer tilewright, or tune again with this one".into(),
@@ -76,8 +74,8 @@ impl Located {
         // A field that is not in the file, an optional one, is reported where its section begins.
         let mut place = field;
         let line = loop {
-            match (self.lines.get(place), place.rsplit_once('.')) {
-                (Some(line), _) => break Some(*line),
+            match (self.lines.of(place), place.rsplit_once('.')) {
+                (Some(line), _) => break Some(line),
                 (None, Some((section, _))) => place = section,
                 (None, None) => break None,
             }
@@ -158,6 +156,7 @@ fn read_weight(section: Section<'_>) -> Weight {
             .required("epilogue", |v| named(v, Epilogue::ALL, Epilogue::name))
             .unwrap_or(Epilogue::None),
         deterministic: section.required("deterministic", boolean).unwrap_or_default(),
+        second: section.optional_section("second").map(read_second),
         error: section.optional("error", float),
         max_error: section.optional("max_error", float),
         alternatives: section.sections("alternative").into_iter().map(read_alternative).collect(),
@@ -165,6 +164,23 @@ fn read_weight(section: Section<'_>) -> Weight {
     };
     section.close();
     weight
+}
+
+fn read_second(section: Section<'_>) -> SecondCopy {
+    let format = |key| section.required(key, |v| named(v, Format::ALL, Format::name)).unwrap_or(Format::Bf16);
+    let second = SecondCopy {
+        from: section.required("from", integer).unwrap_or_default(),
+        activation: format("activation"),
+        format: format("format"),
+        scaling: section
+            .required("scaling", |v| named(v, Scaling::ALL, Scaling::name))
+            .unwrap_or(Scaling::None),
+        layout: read_layout(&section),
+        error: section.optional("error", float),
+        memory_budget_mib: section.required("memory_budget_mib", integer).unwrap_or_default(),
+    };
+    section.close();
+    second
 }
 
 fn read_layout(section: &Section<'_>) -> Layout {

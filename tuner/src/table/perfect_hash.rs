@@ -14,8 +14,6 @@ const TRIES: usize = 1 << 16;
 pub(super) struct Index {
     shape: u64,
     traits: u64,
-    bucket_bits: u32,
-    slot_bits: u32,
     displace: Vec<u32>,
     slots: Vec<u16>,
 }
@@ -24,51 +22,40 @@ impl Index {
     /// An index of distinct codes: `codes[i]` is found at position `i`. There are fewer than 65,535 of them.
     pub(super) fn search(codes: &[Code]) -> Self {
         let mut random = SplitMix64(0x7469_6c65_7772_6974);
-        // Four keys to a bucket and at most four fifths of the slots full: the search then ends after a few tries a
-        // bucket, and the whole index of a few hundred keys stays in the first-level cache.
-        let bucket_bits = bits(codes.len().div_ceil(4));
-        let mut slot_bits = bits((codes.len() * 5).div_ceil(4));
+        // Four keys to a bucket and four fifths of the slots full: the search then ends after a few tries a bucket, and the
+        // whole index of a few hundred keys stays in the first-level cache.
+        let buckets = codes.len().div_ceil(4).max(1);
+        let mut slots = (codes.len() * 5).div_ceil(4).max(1);
         loop {
             for _ in 0..8 {
                 let (shape, traits) = (random.next() | 1, random.next() | 1);
-                if let Some(index) = place(codes, shape, traits, bucket_bits, slot_bits, &mut random) {
+                if let Some(index) = place(codes, shape, traits, buckets, slots, &mut random) {
                     return index;
                 }
             }
-            slot_bits += 1;
+            slots += slots.div_ceil(8);
         }
     }
 
     /// The index as lookups read it.
     pub(super) fn as_data(&self) -> PerfectHash<'_> {
-        let Index { shape, traits, bucket_bits, slot_bits, ref displace, ref slots } = *self;
-        PerfectHash { shape, traits, bucket_bits, slot_bits, displace, slots }
+        let Index { shape, traits, ref displace, ref slots } = *self;
+        PerfectHash { shape, traits, displace, slots }
     }
-}
-
-/// log₂ of a number of buckets or slots, at least 1 so that shifts stay below 64.
-fn bits(count: usize) -> u32 {
-    count.next_power_of_two().ilog2().max(1)
 }
 
 fn place(
     codes: &[Code],
     shape: u64,
     traits: u64,
-    bucket_bits: u32,
-    slot_bits: u32,
+    buckets: usize,
+    slots: usize,
     random: &mut SplitMix64,
 ) -> Option<Index> {
-    let mut index = Index {
-        shape,
-        traits,
-        bucket_bits,
-        slot_bits,
-        displace: vec![1; 1 << bucket_bits],
-        slots: vec![NO_KERNEL; 1 << slot_bits],
-    };
-    let view = PerfectHash { shape, traits, bucket_bits, slot_bits, displace: &[], slots: &[] };
-    let mut buckets: Vec<Vec<(u64, u16)>> = vec![Vec::new(); 1 << bucket_bits];
+    let mut displace = vec![1; buckets];
+    let mut slots = vec![NO_KERNEL; slots];
+    let view = PerfectHash { shape, traits, displace: &displace, slots: &slots };
+    let mut buckets: Vec<Vec<(u64, u16)>> = vec![Vec::new(); buckets];
     for (position, code) in codes.iter().enumerate() {
         let hash = view.hash(*code);
         buckets[view.bucket(hash)].push((hash, u16::try_from(position).ok()?));
@@ -78,21 +65,22 @@ fn place(
     for bucket in order {
         let keys = &buckets[bucket];
         let mut taken = Vec::with_capacity(keys.len());
+        let view = PerfectHash { shape, traits, displace: &[], slots: &slots };
         let found = (0..TRIES).map(|_| random.next() as u32 | 1).find(|displace| {
             taken.clear();
             keys.iter().all(|(hash, _)| {
                 let slot = view.slot(*hash, *displace);
-                let free = index.slots[slot] == NO_KERNEL && !taken.contains(&slot);
+                let free = slots[slot] == NO_KERNEL && !taken.contains(&slot);
                 taken.push(slot);
                 free
             })
         })?;
-        index.displace[bucket] = found;
+        displace[bucket] = found;
         for ((_, position), slot) in keys.iter().zip(&taken) {
-            index.slots[*slot] = *position;
+            slots[*slot] = *position;
         }
     }
-    Some(index)
+    Some(Index { shape, traits, displace, slots })
 }
 
 struct SplitMix64(u64);

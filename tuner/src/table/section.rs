@@ -4,42 +4,63 @@
 //! recorded, and [`Document::finish`] turns any fault into an error before such a value can be used. Lines of all
 //! fields read are kept by path (`weight[0].row[2].m`), for faults that are found later.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diag::{BadInput, Fault, line_of};
+use crate::diag::{BadInput, Fault};
 
 /// Faults and lines of one document.
-pub(super) struct Document<'t> {
+pub(super) struct Document {
     file: PathBuf,
-    text: &'t str,
+    /// Offsets of the newlines, ascending: a table has a line a field, and counting them again for each is quadratic.
+    newlines: Vec<usize>,
     faults: RefCell<Vec<Fault>>,
-    lines: RefCell<BTreeMap<String, usize>>,
+    lines: RefCell<Lines>,
 }
 
-/// Where each field stands, by path.
-pub(super) type Lines = BTreeMap<String, usize>;
+/// Where each field stands, by path. They are noted as they are read, and sorted when a fault first asks for one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    noted: Vec<(String, usize)>,
+    sorted: OnceCell<HashMap<String, usize>>,
+}
 
-impl<'t> Document<'t> {
+impl Lines {
+    fn note(&mut self, path: String, line: usize) {
+        self.noted.push((path, line));
+    }
+
+    /// The line of a field that was in the file.
+    pub(super) fn of(&self, path: &str) -> Option<usize> {
+        self.sorted.get_or_init(|| self.noted.iter().cloned().collect()).get(path).copied()
+    }
+}
+
+impl Document {
     /// Parses a document.
     ///
     /// # Errors
     /// All syntax errors.
-    pub(super) fn parse(file: &Path, text: &'t str) -> Result<(Self, Spanned<DeTable<'t>>), BadInput> {
+    pub(super) fn parse<'t>(file: &Path, text: &'t str) -> Result<(Self, Spanned<DeTable<'t>>), BadInput> {
         let (root, errors) = DeTable::parse_recoverable(text);
-        let document =
-            Document { file: file.into(), text, faults: RefCell::default(), lines: RefCell::default() };
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(offset, _)| offset);
+        let document = Document {
+            file: file.into(),
+            newlines: newlines.collect(),
+            faults: RefCell::default(),
+            lines: RefCell::default(),
+        };
         if errors.is_empty() {
             return Ok((document, root));
         }
         let faults = errors.iter().map(|error| Fault {
             file: file.into(),
-            line: error.span().map(|span| line_of(text, span.start)),
+            line: error.span().map(|span| document.line(span)),
             field: String::new(),
             message: error.message().to_owned(),
             help: "this is not TOML; see https://toml.io".to_owned(),
@@ -68,14 +89,15 @@ impl<'t> Document<'t> {
         if faults.is_empty() { Ok(self.lines.into_inner()) } else { Err(BadInput(faults)) }
     }
 
-    fn line(&self, span: Range<usize>) -> usize {
-        line_of(self.text, span.start)
+    /// The line, from 1, where something begins.
+    pub(super) fn line(&self, span: Range<usize>) -> usize {
+        1 + self.newlines.partition_point(|newline| *newline < span.start)
     }
 }
 
 /// One table of a document.
 pub(super) struct Section<'d> {
-    document: &'d Document<'d>,
+    document: &'d Document,
     table: &'d DeTable<'d>,
     path: String,
     line: usize,
@@ -108,7 +130,7 @@ impl<'d> Section<'d> {
         self.asked.borrow_mut().push(key);
         let value = self.table.get(key)?;
         let line = self.document.line(value.span());
-        self.document.lines.borrow_mut().insert(self.field(key), line);
+        self.document.lines.borrow_mut().note(self.field(key), line);
         Some((value.get_ref(), line))
     }
 
@@ -143,10 +165,15 @@ impl<'d> Section<'d> {
 
     /// A sub-section.
     pub(super) fn section(&self, key: &'static str) -> Option<Section<'d>> {
-        let Some((value, line)) = self.find(key) else {
+        if !self.table.contains_key(key) {
             self.fault(key, self.line, "missing", "every table has this section; restore it or tune again");
-            return None;
-        };
+        }
+        self.optional_section(key)
+    }
+
+    /// A sub-section that need not be there.
+    pub(super) fn optional_section(&self, key: &'static str) -> Option<Section<'d>> {
+        let (value, line) = self.find(key)?;
         let table = value.as_table();
         if table.is_none() {
             self.wrong(key, line, "a table", value);
@@ -165,7 +192,7 @@ impl<'d> Section<'d> {
         for (index, element) in array.iter().enumerate() {
             let line = self.document.line(element.span());
             let name = format!("{key}[{index}]");
-            self.document.lines.borrow_mut().insert(self.field(&name), line);
+            self.document.lines.borrow_mut().note(self.field(&name), line);
             match element.get_ref().as_table() {
                 Some(table) => sections.push(self.child(name, table, line)),
                 None => self.fault(&name, line, "expected a table", "write it as [[…]]"),

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_kernels::backend::Fingerprint;
 use tilewright_kernels::{BackendKind, Config, ConfigError, ConfigId, Problem, is_launchable};
 
+use super::copies;
 use super::decisions::{Row, Verdict, Weight};
 use super::parse::Located;
 use crate::diag::{BadInput, Fault};
+use crate::shapes::weight_bytes;
 
 /// Longest model or weight name: names become file names and generated text.
 const MAX_NAME: usize = 64;
@@ -19,6 +21,15 @@ fn peak_ops(backend: BackendKind, units: u32) -> f64 {
     match backend {
         BackendKind::Cpu => 2.0 * 2048.0 * 8e9 * f64::from(units),
         _ => 64e15,
+    }
+}
+
+/// As [`peak_ops`], in bytes of the weight read a second: four 64-byte loads a cycle at 8 GHz for a processor's core,
+/// whatever cache they come from; for a GPU, 64·10¹² on the whole device.
+fn peak_bytes(backend: BackendKind, units: u32) -> f64 {
+    match backend {
+        BackendKind::Cpu => 256.0 * 8e9 * f64::from(units),
+        _ => 64e12,
     }
 }
 
@@ -153,6 +164,9 @@ impl<'a> Check<'a> {
                 }
             }
         }
+        for (field, message, help) in copies::faults(weight) {
+            self.fault(&at(field), message, help);
+        }
         if weight.rows.is_empty() {
             self.fault(&at("row"), "the weight has no row", "tune at one M at least");
         }
@@ -185,7 +199,7 @@ impl<'a> Check<'a> {
     }
 
     fn row(&mut self, at: &str, weight: &'a Weight, row: &'a Row) {
-        let problem = weight.key().problem(row.m);
+        let problem = weight.key_at(row.m).problem(row.m);
         if row.m == 0 {
             self.fault(&format!("{at}.m"), "must be at least 1", "there is no GEMM without rows");
             return;
@@ -238,7 +252,11 @@ impl<'a> Check<'a> {
     /// Times that were never measured: placeholders, and what no device can do.
     fn times(&mut self, at: &str, problem: &Problem, row: &Row) {
         let device = &self.located.decisions.device.device;
-        let floor = problem.flops() as f64 / peak_ops(device.backend, device.units) * 1e9;
+        let ops_ns = problem.flops() as f64 / peak_ops(device.backend, device.units) * 1e9;
+        let bytes = weight_bytes(problem.n, problem.k, problem.b) as f64;
+        let bytes_ns = bytes / peak_bytes(device.backend, device.units) * 1e9;
+        let (floor, does) =
+            if ops_ns >= bytes_ns { (ops_ns, "multiplies this") } else { (bytes_ns, "reads this weight") };
         let [low, high] = row.interval_ns;
         let fields = [
             ("time_ns", row.time_ns),
@@ -251,7 +269,7 @@ impl<'a> Check<'a> {
             let message = if !ns.is_finite() || ns <= 0.0 {
                 format!("{ns} is a placeholder, not a time")
             } else if ns < floor {
-                format!("{ns} ns is impossible: no such device multiplies this in under {floor:.3} ns")
+                format!("{ns} ns is impossible: no such device {does} in under {floor:.3} ns")
             } else {
                 continue;
             };
@@ -291,9 +309,10 @@ impl<'a> Check<'a> {
                 "tune again without one of them",
             );
         }
-        if config.layout() != weight.layout {
-            let message = format!("reads {}, but the weight is stored in {}", config.layout(), weight.layout);
-            self.fault(field, message, "all rows of a weight share its format and layout");
+        let layout = weight.key_at(problem.m).layout;
+        if config.layout() != layout {
+            let message = format!("reads {}, but the weight is stored in {layout}", config.layout());
+            self.fault(field, message, "all rows of a copy share its format and layout");
         }
         if weight.deterministic && !(config.family().deterministic)(&config) {
             let message = "does not give the same bits on every run, but the weight demands it";
@@ -320,11 +339,13 @@ impl<'a> Check<'a> {
         let mut rows = BTreeMap::new();
         for (index, weight) in self.located.decisions.weights.iter().enumerate() {
             for (position, row) in weight.rows.iter().enumerate() {
-                let Some((first, kept)) = rows.insert((weight.key(), row.m), (index, row)) else { continue };
+                let Some((first, kept)) = rows.insert((weight.key_at(row.m), row.m), (index, row)) else {
+                    continue;
+                };
                 if first == index {
                     continue;
                 }
-                rows.insert((weight.key(), row.m), (first, kept));
+                rows.insert((weight.key_at(row.m), row.m), (first, kept));
                 let tied = |a: &Row, b: &Row| a.tie_set.iter().any(|tie| tie.config == b.config);
                 if kept.config == row.config {
                     continue;

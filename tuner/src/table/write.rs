@@ -12,7 +12,8 @@ impl Decisions {
         let mut out = Writer::default();
         out.line("# What `tilewright tune` decided, for people to review and `tilewright compile` to read.");
         out.line("# The measurements behind it are in the .csv file next to it.");
-        out.plain("schema", SCHEMA);
+        let two_copies = self.weights.iter().any(|weight| weight.second.is_some());
+        out.plain("schema", if two_copies { SCHEMA } else { 1 });
         out.text("model", &self.model);
         out.plain("tensor_parallel", self.tensor_parallel);
         out.text("generator", &self.generator);
@@ -104,6 +105,16 @@ impl Writer {
         self.plain("deterministic", weight.deterministic);
         self.maybe("error", weight.error);
         self.maybe("max_error", weight.max_error);
+        if let Some(second) = &weight.second {
+            self.heading("[weight.second]");
+            self.plain("from", second.from);
+            self.text("activation", second.activation.name());
+            self.text("format", second.format.name());
+            self.text("scaling", second.scaling.name());
+            self.text("layout", second.layout.name());
+            self.maybe("error", second.error);
+            self.plain("memory_budget_mib", second.memory_budget_mib);
+        }
         for alternative in &weight.alternatives {
             self.alternative(alternative);
         }

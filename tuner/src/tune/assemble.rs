@@ -106,6 +106,7 @@ fn weight(gemm: &Gemm, work: &Work<'_>, result: &WeightResult) -> Option<Weight>
         out: gemm.out,
         epilogue: if work.bias { Epilogue::Bias } else { Epilogue::None },
         deterministic: gemm.deterministic,
+        second: None,
         error: Some(result.plan.error),
         max_error: gemm.max_error,
         alternatives: alternatives.collect(),

@@ -58,18 +58,23 @@ pub struct FormatPair {
 
 impl FormatPair {
     /// The pairs a declaration allows, most wanted first. The activation enters as declared, or, where a quality bound
-    /// is declared to hold it to, quantised to the weight's own format: some kernels are faster and as exact on that.
-    /// Only pairs that a backend has kernels for: on the CPU MX, on CUDA FP8 (the library's).
+    /// is declared to hold it to, quantised to a format of 8 bits or less that the backend has faster kernels for: on the
+    /// CPU the weight's own MX format or, with E2M3 weights, INT8; on CUDA FP8 with FP8 weights (the library's); with HIP
+    /// the weight's own.
     pub fn of(activation: Format, weights: &[Format], bounded: bool, backend: BackendKind) -> Vec<Self> {
-        let is_gained = |weight: Format| match backend {
+        let is_own_gained = |weight: Format| match backend {
             BackendKind::Cpu => weight.is_mx(),
             BackendKind::Cuda => weight == Format::Fp8E4m3,
             BackendKind::Hip => weight != Format::Bf16,
         };
+        let is_int8_gained = |weight| backend == BackendKind::Cpu && weight == Format::MxFp6E2m3;
         let mut pairs = Vec::new();
         for &weight in weights {
             pairs.push(FormatPair { activation, weight });
-            if bounded && is_gained(weight) && weight != activation {
+            if bounded && is_int8_gained(weight) && activation != Format::MxInt8 {
+                pairs.push(FormatPair { activation: Format::MxInt8, weight });
+            }
+            if bounded && is_own_gained(weight) && weight != activation {
                 pairs.push(FormatPair { activation: weight, weight });
             }
         }

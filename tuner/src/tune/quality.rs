@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::candidates::{FormatPair, Plan};
+use tilewright_kernels::Format;
+
+use super::candidates::{FormatPair, Plan, default_candidate};
 use super::rig::Recorder;
 use super::weight::Context;
 use super::work::Work;
@@ -26,7 +28,17 @@ impl Quality {
         recorder: &mut Recorder<'_>,
     ) -> anyhow::Result<Self> {
         let mut quality = Quality { pairs: vec![], errors: HashMap::new(), excluded: vec![] };
+        let finer = FormatPair { activation: Format::MxInt8, weight: Format::MxFp6E2m3 };
         for pair in &work.pairs {
+            // Pairs that no kernel here multiplies are no alternatives.
+            if default_candidate(&work.base(1), &[*pair], context.device).is_none() {
+                continue;
+            }
+            // On the CPU both enter the same integer dot, and INT8 rounds the activation less.
+            let coarser = pair.activation == pair.weight && pair.weight == finer.weight;
+            if coarser && work.pairs[0] != *pair && quality.pairs.contains(&finer) {
+                continue;
+            }
             let known = context.resume.quality.get(&(work.name.clone(), pair.to_string()));
             let error = match known {
                 Some(error) => *error,

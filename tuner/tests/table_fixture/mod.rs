@@ -70,7 +70,7 @@ pub(crate) fn row(
     others: &[Config],
     ties: &[(f64, Config)],
 ) -> Row {
-    let problem = weight.key().problem(m);
+    let problem = weight.key_at(m).problem(m);
     let time_ns = 1000.5 + problem.flops() as f64 / 64.0;
     Row {
         m,
@@ -80,7 +80,7 @@ pub(crate) fn row(
         id: kernel.id(),
         time_ns,
         interval_ns: [time_ns * 0.99, time_ns * 1.01],
-        default: default(&problem, weight.layout).to_string(),
+        default: default(&problem, weight.key_at(m).layout).to_string(),
         default_ns: time_ns * 1.5,
         runner_ups: others.iter().map(Config::to_string).collect(),
         tie_set: ties
@@ -104,6 +104,7 @@ pub(crate) fn weight(name: &str, n: u32, k: u32, format: Format, layout: Layout,
         out: OutType::F32,
         epilogue: Epilogue::None,
         deterministic: false,
+        second: None,
         error: Some(0.0125),
         max_error: Some(0.05),
         alternatives: vec![],

@@ -33,6 +33,7 @@ macro_rules! by_source {
             Source::Packed(Format::MxFp8) => tiles!(Bits8<true, false>),
             Source::Packed(Format::MxFp6E2m3 | Format::MxFp6E3m2) => tiles!(Bits6),
             Source::Packed(Format::MxFp4) => tiles!(Bits4),
+            Source::Packed(Format::MxInt8) => None,
         }
     }};
 }

@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn every_layout_holds_every_element_where_it_belongs() {
-        for &format in Format::ALL {
+        for &format in Format::WEIGHTS {
             let quantized = weight(format);
-            for &layout in Layout::ALL.iter().filter(|l| **l != Layout::Mma64) {
+            for &layout in Layout::ALL.iter().filter(|l| l.is_cpu()) {
                 let packed = PackedWeight::pack(&quantized, layout).expect("the weight is legal");
                 for panel in 0..3 {
                     for block in 0..3 {

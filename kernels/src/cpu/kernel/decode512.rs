@@ -30,6 +30,7 @@ pub(in crate::cpu) unsafe fn packed_block(
             Format::Fp8E4m3Fnuz => packed::<Bits8<false, true>>(tables, block, out),
             Format::MxFp6E2m3 | Format::MxFp6E3m2 => packed::<Bits6>(tables, block, out),
             Format::MxFp4 => packed::<Bits4>(tables, block, out),
+            Format::MxInt8 => unreachable!("no weight is packed in it"),
         }
     }
 }
@@ -122,6 +123,7 @@ pub(in crate::cpu) unsafe fn row_major_block(
             Format::MxFp6E2m3 if biased => gather_biased(rows, tables, out),
             Format::MxFp6E2m3 | Format::MxFp6E3m2 => gather::<Bits6, 6>(rows, tables, out),
             Format::MxFp4 => gather::<Bits4, 4>(rows, tables, out),
+            Format::MxInt8 => unreachable!("no weight is packed in it"),
         }
     }
     true

@@ -26,6 +26,7 @@ pub(super) fn kernel(source: Source, rows: usize, panels: usize) -> Option<Kerne
         Source::Packed(Format::MxFp6E2m3) => tiles!(Fused<MxFp6E2m3>),
         Source::Packed(Format::MxFp6E3m2) => tiles!(Fused<MxFp6E3m2>),
         Source::Packed(Format::MxFp4) => tiles!(Fused<MxFp4>),
+        Source::Packed(Format::MxInt8) => None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! MXFP6 E2M3 by E2M3 with `vpdpbusd`: exact integer sums of a block's 32 products.
+//! MXFP6 E2M3 weights by E2M3 or INT8 activations with `vpdpbusd`: exact integer sums of a block's 32 products.
 //!
-//! Every E2M3 value times 8 is an integer of magnitude at most 60. Weights are looked up as value · 8 + 60, the unsigned
-//! operand; activations are value · 8, the signed one; and a block's sum starts from −60 times the sum of its
+//! Every E2M3 value times 8 is an integer of magnitude at most 60, every INT8 value times 64 one of at most 127. Weights
+//! are looked up as value · 8 + 60, the unsigned operand; activations are the signed one; and a block's sum starts from −60 times the sum of its
 //! activations, which takes the bias out again. Block scales are applied to the converted sum in f32.
 
 use core::arch::x86_64::*;

@@ -31,7 +31,7 @@ impl Widening {
         let never = u32::MAX;
         let special = match codec.special {
             Special::Ieee | Special::AllOnes => codec.max_code() as u32 + 1,
-            Special::NegativeZero | Special::None => never,
+            Special::NegativeZero | Special::None | Special::Integer => never,
         };
         Widening {
             sign,
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn arithmetic_gives_the_value_of_every_code() {
-        for &format in Format::ALL.iter().filter(|format| format.bits() <= 8) {
+        for &format in Format::WEIGHTS.iter().filter(|format| format.bits() <= 8) {
             for code in 0..1u32 << format.bits() {
                 let widened = f32::from_bits(Widening::of(format).bf16(code) << 16);
                 let value = format.decode(code as u16);

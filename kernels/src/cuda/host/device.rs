@@ -80,7 +80,12 @@ impl Cuda {
                 self.quantiser(problem.a, is_library(config.family()))?;
                 Activation::new(problem.m as usize, problem.k as usize, is_library(config.family()))
             });
-            Ok(DeviceGemm { problem: *problem, layout: config.layout(), prepared, snapped: snapped.transpose()? })
+            Ok(DeviceGemm {
+                problem: *problem,
+                layout: config.layout(),
+                prepared,
+                snapped: snapped.transpose()?,
+            })
         };
         ready().map_err(RunFault::Failed)
     }

@@ -20,16 +20,16 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 use crate::backend::{Backend, Fingerprint, Operands, Regime, RunFault, Session};
 use crate::config::Config;
+use crate::cuda::archive::Archive;
 use crate::cuda::{library, source};
 use crate::device::{Caps, Device};
 use crate::family::{BackendKind, Family, is_launchable};
 use crate::format::Format;
 use crate::problem::Problem;
-use crate::cuda::archive::Archive;
 use blaslt::Library;
 use compiler::Compiler;
-use driver::{Context, Fault, Kernel};
 pub use device::{DeviceBuffer, DeviceGemm, DeviceOperands, DeviceWeight};
+use driver::{Context, Fault, Kernel};
 pub use session::CudaSession;
 
 /// One NVIDIA GPU.
