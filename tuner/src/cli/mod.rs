@@ -1,6 +1,8 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod bench;
+#[cfg(feature = "cuda")]
+mod code;
 mod compare;
 mod compile;
 mod devices;
@@ -43,6 +45,8 @@ enum Command {
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
+    #[cfg(feature = "cuda")]
+    Code(code::CodeArgs),
     Devices(devices::DevicesArgs),
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
@@ -61,6 +65,8 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            #[cfg(feature = "cuda")]
+            Command::Code(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]

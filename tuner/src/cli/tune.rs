@@ -213,6 +213,11 @@ impl TuneArgs {
             bail!("{}: no table written: {why}", run.declaration.model);
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        // A table is whole without its code: an engine with a compiler needs none.
+        #[cfg(feature = "cuda")]
+        if let Err(error) = crate::code::write(run.folder, &decisions) {
+            eprintln!("warning: {error:#}");
+        }
         self.report(&decisions, &compiled, &outcome, run.folder)
     }
 
