@@ -18,6 +18,8 @@ pub(super) struct Meter<'a> {
     readings: Vec<f64>,
     since_sentinel: usize,
     began_at_ns: Option<f64>,
+    /// Whether time is up only for what comes later.
+    pub(super) in_any_case: bool,
     pub(super) measurements: usize,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Meter<'a> {
             readings: Vec::new(),
             since_sentinel: 0,
             began_at_ns: None,
+            in_any_case: false,
             measurements: 0,
         }
     }
@@ -118,7 +121,8 @@ impl<'a> Meter<'a> {
         self.measurements += 1;
         self.observer.sample(point, &sample);
         let began = *self.began_at_ns.get_or_insert(sample.at_ns - sample.ns);
-        if self.options.max_time_ns.is_some_and(|most| sample.at_ns - began > most) {
+        let most = self.options.max_time_ns.filter(|_| !self.in_any_case);
+        if most.is_some_and(|most| sample.at_ns - began > most) {
             return Err(Ended::OutOfTime);
         }
         Ok(credible(&sample, self.bench.resolution_ns()))

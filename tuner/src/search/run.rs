@@ -91,9 +91,12 @@ impl Search<'_> {
             }
         }
         for group in fresh.chunks(self.options.batch.max(SENTINEL_EVERY)) {
+            // The first seeds are measured however little time there is: among them is one of every plan.
+            meter.in_any_case = self.trail.len() <= 1;
             if let Some(ended) = self.take(group, meter, &mut rng) {
                 return ended;
             }
+            meter.in_any_case = false;
         }
         self.since_improvement = 0;
         loop {

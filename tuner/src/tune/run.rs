@@ -38,7 +38,9 @@ impl Settings {
     pub fn of(backend: BackendKind) -> Self {
         match backend {
             BackendKind::Cpu => Settings::default(),
-            // A GPU of its own scatters less, and one timing goes through all copies. Kernels are compiled on all cores.
+            // A GPU of its own scatters less: on an H200 the log-ratio of two timings of one kernel had a deviation of
+            // 0.1 to 0.9 %, and the trimmed mean of ten a largest value of 0.1 to 0.6 % (16 kernels and sizes, 100 blocks
+            // each, `cuda_aa`). One timing goes through all copies. Kernels are compiled on all cores.
             BackendKind::Cuda | BackendKind::Hip => {
                 Settings { delta: 0.01, patience: 32, buffers: 1, batch: 16, ..Settings::default() }
             }
