@@ -27,6 +27,8 @@ pub struct Table<'a> {
     pub(crate) counters: Counters,
     #[cfg(feature = "std")]
     pub(crate) misses: Option<crate::misses::Misses>,
+    #[cfg(feature = "std")]
+    pub(crate) record: Option<crate::record::Record>,
     faults: Vec<BindFault>,
 }
 
@@ -116,6 +118,8 @@ impl<'a> Table<'a> {
             counters: Counters::default(),
             #[cfg(feature = "std")]
             misses: None,
+            #[cfg(feature = "std")]
+            record: None,
             faults,
         }
     }
@@ -144,6 +148,18 @@ impl<'a> Table<'a> {
     #[cfg(feature = "std")]
     pub fn record_misses(&mut self, capacity: usize) {
         self.misses = Some(crate::misses::Misses::new(capacity));
+    }
+
+    /// Records every request from here on, hits too.
+    #[cfg(feature = "std")]
+    pub fn record(&mut self, record: crate::record::Record) {
+        self.record = Some(record);
+    }
+
+    /// The record, if [`Table::record`] was called.
+    #[cfg(feature = "std")]
+    pub fn recorded(&self) -> Option<&crate::record::Record> {
+        self.record.as_ref()
     }
 
     /// What was recorded, if [`Table::record_misses`] was called.

@@ -10,8 +10,8 @@
 //! 5. default: the family's fallback, launchable for every M.
 //!
 //! Every answer is one that [`tilewright_kernels::is_launchable`] allows for the real problem. The feature `cpu` (default)
-//! adds the executor, which quantises, lays out and runs weights on the CPU; `std`, which it implies, the recorder of
-//! misses.
+//! adds the executor, which quantises, lays out and runs weights on the CPU; `hip` that for AMD GPUs; `std`, which both
+//! imply, the recorder of misses.
 //!
 //! Invariants:
 //! * this crate knows no tuner and reads no clock;
@@ -26,12 +26,16 @@ pub mod bind;
 pub mod counters;
 #[cfg(feature = "cpu")]
 pub mod exec;
+#[cfg(feature = "hip")]
+pub mod hip;
 pub mod key;
 pub mod lookup;
 #[cfg(feature = "std")]
 pub mod misses;
 mod nearest;
 mod proven;
+#[cfg(feature = "std")]
+pub mod record;
 pub mod table;
 
 pub use bind::{BindFault, KernelFault, Table};

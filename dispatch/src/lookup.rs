@@ -206,6 +206,11 @@ impl<'a> Table<'a> {
     #[inline(always)]
     fn note_miss(&self, request: &Request, answer: &Result<Choice<'_>, NoKernel>) {
         #[cfg(feature = "std")]
+        if let Some(record) = &self.record {
+            let answer = answer.as_ref().map(|choice| choice.provenance);
+            record.note(request, answer.map_err(|none| *none));
+        }
+        #[cfg(feature = "std")]
         if let Some(misses) = &self.misses
             && let Ok(choice) = answer
             && !choice.provenance.is_measured()

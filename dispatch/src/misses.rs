@@ -64,14 +64,25 @@ pub struct Miss {
 impl Misses {
     /// Room for about `capacity` different requests, 1 to [`MOST`].
     pub fn new(capacity: usize) -> Self {
-        let slots = (0..capacity.clamp(1, MOST).next_power_of_two()).map(|_| Slot::default());
+        Misses::with_slots(capacity.clamp(1, MOST).next_power_of_two())
+    }
+
+    /// That many slots, a power of two.
+    pub(crate) fn with_slots(slots: usize) -> Self {
+        let slots = (0..slots).map(|_| Slot::default());
         Misses { slots: slots.collect(), dropped: AtomicU64::new(0) }
     }
 
     /// Records a request. Never waits and allocates nothing.
     pub fn note(&self, request: &Request) {
+        self.note_answered(request, 0);
+    }
+
+    /// Records a request with a number from 0 to 15 for what answered it. The same request with another number is another.
+    pub(crate) fn note_answered(&self, request: &Request, by: u8) {
         let code = Key::of(&request.problem, request.layout).encode();
-        let rest = packed(code.traits, request.problem.m, request.deterministic);
+        let rest = packed(code.traits, request.problem.m, request.deterministic)
+            .map(|rest| rest | u64::from(by & 0xf) << ANSWERED);
         let (Some(rest), true) = (rest, code.shape != 0) else {
             self.dropped.fetch_add(1, Relaxed);
             return;
@@ -98,14 +109,20 @@ impl Misses {
 
     /// What was recorded so far, in canonical order.
     pub fn read(&self) -> Vec<Miss> {
+        self.read_answered().into_iter().map(|(miss, _)| miss).collect()
+    }
+
+    /// The same with the numbers of [`Misses::note_answered`].
+    pub(crate) fn read_answered(&self) -> Vec<(Miss, u8)> {
         let read = |slot: &Slot| {
             let (shape, rest) = (slot.shape.load(Relaxed), slot.rest.load(Relaxed));
             let (traits, m, deterministic) = unpacked(rest)?;
             let key = Code { shape, traits }.decode()?;
             let count = slot.count.load(Relaxed);
-            (count > 0).then_some(Miss { key, deterministic, m, count })
+            let by = (rest >> ANSWERED & 0xf) as u8;
+            (count > 0).then_some((Miss { key, deterministic, m, count }, by))
         };
-        let mut misses: Vec<Miss> = self.slots.iter().filter_map(read).collect();
+        let mut misses: Vec<(Miss, u8)> = self.slots.iter().filter_map(read).collect();
         misses.sort();
         misses
     }
@@ -151,20 +168,24 @@ impl Misses {
     /// # Errors
     /// What the file system says.
     pub fn write(&self, table: &TableData<'_>, path: &std::path::Path) -> std::io::Result<bool> {
-        /// Two threads that write one file must not write one temporary file.
-        static WRITES: AtomicU64 = AtomicU64::new(0);
         let Some(text) = self.declaration(table) else { return Ok(false) };
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.{}.tmp", std::process::id(), WRITES.fetch_add(1, Relaxed)));
-        let temporary = path.with_file_name(name);
-        let written =
-            write_to_disk(&temporary, text.as_bytes()).and_then(|()| std::fs::rename(&temporary, path));
-        if written.is_err() {
-            // The first error is the one to report.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        written.map(|()| true)
+        replace(path, &text).map(|()| true)
     }
+}
+
+/// Writes a file whole: to a temporary file beside it, which reaches the disk before it takes the name.
+pub(crate) fn replace(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    /// Two threads that write one file must not write one temporary file.
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.{}.tmp", std::process::id(), WRITES.fetch_add(1, Relaxed)));
+    let temporary = path.with_file_name(name);
+    let written = write_to_disk(&temporary, text.as_bytes()).and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 fn write_to_disk(path: &std::path::Path, content: &[u8]) -> std::io::Result<()> {
@@ -173,8 +194,11 @@ fn write_to_disk(path: &std::path::Path, content: &[u8]) -> std::io::Result<()> 
     file.sync_all()
 }
 
-/// M below, then four bits for each of the six traits, whether it is deterministic, and a bit that is always set. `None`
-/// if a trait has a larger code.
+/// Where [`packed`] leaves four bits for what answered.
+const ANSWERED: u32 = 56;
+
+/// M below, then four bits for each of the six traits, four that are 0, whether it is deterministic, and a bit that is always
+/// set. `None` if a trait has a larger code.
 fn packed(traits: u64, m: u32, deterministic: bool) -> Option<u64> {
     let mut packed = u64::from(m) | u64::from(deterministic) << 62 | 1 << 63;
     for index in 0..6 {

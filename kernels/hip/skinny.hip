@@ -106,7 +106,7 @@ DEVICE u32 aligned(u32 scales, u32 panel, u32 lane) { return scales >> (8 * (pan
 
 // Reads a step: `w16(plane, vector)`, `w8(vector)`, `a16`, `a8`, `w4(vector)` and `a4` know where the operands lie.
 template <class W16, class W8, class A16, class A8, class W4, class A4>
-DEVICE void read_step(Step& to, u32 lane, u32 panel, W16 w16, W8 w8, A16 a16, A8 a8, W4 w4, A4 a4) {
+DEVICE void read_step(Step& to, u32 lane, W16 w16, W8 w8, A16 a16, A8 a8, W4 w4, A4 a4) {
   const u32 first = vector_of(lane);
 #pragma unroll
   for (u32 b = 0; b < BLOCKS; b++) {
@@ -124,15 +124,15 @@ DEVICE void read_step(Step& to, u32 lane, u32 panel, W16 w16, W8 w8, A16 a16, A8
   if constexpr (MX)
 #pragma unroll
     for (u32 i = 0; i < HALVES; i++) {
-      to.w_scales.words[i] = aligned(w4(first % 64 + 32 * i), panel, lane);
-      to.a_scales.words[i] = aligned(a4(first % 64 + 32 * i), 0, lane);
+      to.w_scales.words[i] = w4(first % 64 + 32 * i);
+      to.a_scales.words[i] = a4(first % 64 + 32 * i);
     }
 }
 
 // From memory into registers.
 DEVICE void fetch(Step& to, const Operands& o, u32 lane, u32 step) {
   read_step(
-      to, lane, o.panel, [&](u32 p, u32 v) { return load16<CACHE>(o.w, o.w_vector(step, p, v)); },
+      to, lane, [&](u32 p, u32 v) { return load16<CACHE>(o.w, o.w_vector(step, p, v)); },
       [&](u32 v) { return load8<CACHE>(o.w, o.w_tail(step, v)); },
       [&](u32 p, u32 v) { return load16<0>(o.a, o.a_vector(step, p, v)); },
       [&](u32 v) { return load8<0>(o.a, o.a_tail(step, v)); },
@@ -141,17 +141,25 @@ DEVICE void fetch(Step& to, const Operands& o, u32 lane, u32 step) {
 }
 
 // From a slot into registers.
-DEVICE void take(Step& to, LDS const u8* slot, u32 lane, u32 panel) {
+DEVICE void take(Step& to, LDS const u8* slot, u32 lane) {
   const auto w16 = [&](u32 p, u32 v) { return *(LDS const u32x4*)(slot + PIECE * PANELS * p + 16 * v); };
   const auto w8 = [&](u32 v) { return *(LDS const u32x2*)(slot + W_TAIL_AT + 8 * v); };
   const auto a16 = [&](u32 p, u32 v) { return *(LDS const u32x4*)(slot + A_AT + PIECE * BLOCK_PANELS * p + 16 * v); };
   const auto a8 = [&](u32 v) { return *(LDS const u32x2*)(slot + A_TAIL_AT + 8 * v); };
   const auto w4 = [&](u32 v) { return *(LDS const u32*)(slot + SCALES_AT + 4 * v); };
   const auto a4 = [&](u32 v) { return *(LDS const u32*)(slot + SCALES_AT + SCALE_STEP + 4 * v); };
-  read_step(to, lane, panel, w16, w8, a16, a8, w4, a4);
+  read_step(to, lane, w16, w8, a16, a8, w4, a4);
 }
 
-DEVICE void add_step(Sum* sums, const Step& step, u32 lane) {
+DEVICE void add_step(Sum* sums, Step& step, u32 panel, u32 lane) {
+  if constexpr (MX)
+#pragma unroll
+    for (u32 i = 0; i < HALVES; i++) {
+      // Only here, when the step's data have to be there: a shift right after the load would wait for it.
+      asm volatile("" : "+v"(step.w_scales.words[i]), "+v"(step.a_scales.words[i]));
+      step.w_scales.words[i] = aligned(step.w_scales.words[i], panel, lane);
+      step.a_scales.words[i] = aligned(step.a_scales.words[i], 0, lane);
+    }
 #pragma unroll
   for (u32 b = 0; b < BLOCKS; b++) multiply(step.w[b], step.a, step.w_scales, step.a_scales, b, lane, sums[b]);
 }
@@ -172,7 +180,7 @@ DEVICE void stream(Sum* sums, const Operands& o, u32 begin, u32 end) {
   for (u32 step = begin; step < end; step += DEPTH * WAVES)
 #pragma unroll
     for (u32 d = 0; d < DEPTH; d++) {
-      add_step(sums, ring[d], lane);
+      add_step(sums, ring[d], o.panel, lane);
       // The products come before the loads, or the compiler mixes the two, needs other registers for what it fetches,
       // and waits for every load to copy them. Products have no side effects: only that their sums are looked at keeps
       // them in place. Loads left alone move down to their uses.
@@ -253,9 +261,9 @@ DEVICE void consume(Sum* sums, u32 panel, LDS u8* queue, LDS u32* ready, LDS u32
     await(ready + index, item + 1);
     Step steps[STEPS];
 #pragma unroll
-    for (u32 s = 0; s < STEPS; s++) take(steps[s], queue + index * SLOT + s * SLOT_STEP, lane, panel);
+    for (u32 s = 0; s < STEPS; s++) take(steps[s], queue + index * SLOT + s * SLOT_STEP, lane);
 #pragma unroll
-    for (u32 s = 0; s < STEPS; s++) add_step(sums, steps[s], lane);
+    for (u32 s = 0; s < STEPS; s++) add_step(sums, steps[s], panel, lane);
     raise(freed + index, item + 1);
   }
 }

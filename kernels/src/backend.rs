@@ -57,8 +57,27 @@ pub trait Session {
     /// If the config is not launchable or fails.
     fn time(&mut self, problem: &Problem, config: &Config, slot: usize) -> Result<Duration, RunFault>;
 
+    /// Gives elements of the output that the last timed launch wrote, widened to f32: those at the positions (row-major
+    /// M × N) of `elements`, or all of them. False where the backend keeps none to look at.
+    ///
+    /// # Errors
+    /// If they cannot be read back.
+    fn timed_output(&mut self, elements: Elements<'_>, output: &mut Vec<f32>) -> Result<bool, RunFault> {
+        let _ = (elements, output);
+        Ok(false)
+    }
+
     /// Forgets what was prepared for the configs not in `keep`, to bound memory in a long search.
     fn retain(&mut self, keep: &[Config]);
+}
+
+/// Which elements of an output are asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Elements<'a> {
+    /// Every one.
+    All,
+    /// Those at these positions of the row-major output.
+    At(&'a [usize]),
 }
 
 /// Operands of one GEMM size: the activation as the engine has it, and the weight in every format under trial.

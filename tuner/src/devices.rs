@@ -1,4 +1,4 @@
-//! The devices of this machine by name: `cpu`, `cuda:0`, ….
+//! The devices of this machine by name: `cpu`, `cuda:0`, `hip:1`, ….
 //!
 //! A name says which device of this machine, here and now; what identifies a device across machines is its
 //! [`Fingerprint`](tilewright_kernels::backend::Fingerprint). Drivers are loaded when a name asks for them, so one binary
@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use tilewright_kernels::BackendKind;
 use tilewright_kernels::backend::Backend;
 use tilewright_kernels::cpu::Cpu;
+use tilewright_kernels::hip::compile::{NotFound, Toolchain};
 
 /// The backend of a device's name; the device itself need not be there.
 ///
@@ -32,9 +33,23 @@ pub fn open(name: &str) -> anyhow::Result<Box<dyn Backend>> {
         None if name == "cuda" => {
             bail!("--device cuda: say which one, for instance `cuda:0` (see `tilewright devices`)")
         }
-        _ => {
-            bail!("--device {name}: no such device; names are `cpu` and `cuda:N` (see `tilewright devices`)")
-        }
+        Some(("hip", ordinal)) => hip(parse_ordinal(ordinal).with_context(refused)?).with_context(refused),
+        None if name == "hip" => hip(0).with_context(refused),
+        _ => bail!(
+            "--device {name}: no such device; names are `cpu`, `cuda:N` and `hip:N` (see `tilewright devices`)"
+        ),
+    }
+}
+
+/// Opens a device of the kind that a table was made for: the first one there is.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_kind(kind: BackendKind) -> anyhow::Result<Box<dyn Backend>> {
+    match kind {
+        BackendKind::Cpu => open("cpu"),
+        BackendKind::Cuda => open("cuda:0"),
+        BackendKind::Hip => open("hip:0"),
     }
 }
 
@@ -57,6 +72,42 @@ fn cuda(_: u32) -> anyhow::Result<Box<dyn Backend>> {
     bail!("this build has no CUDA backend; build it with the feature `cuda`")
 }
 
+#[cfg(feature = "hip")]
+fn hip(ordinal: u32) -> anyhow::Result<Box<dyn Backend>> {
+    use tilewright_kernels::hip::{Hip, compile::Compiler};
+    let count = hip_count();
+    if count > 0 && ordinal >= count {
+        bail!("no such GPU: this machine has {count}, numbered from 0");
+    }
+    Ok(Box::new(Hip::open(ordinal, Compiler::usual_cache())?))
+}
+
+#[cfg(not(feature = "hip"))]
+fn hip(_: u32) -> anyhow::Result<Box<dyn Backend>> {
+    bail!("this build has no HIP backend; build it with the feature `hip`")
+}
+
+#[cfg(feature = "hip")]
+fn hip_count() -> u32 {
+    tilewright_kernels::hip::Hip::count()
+}
+
+#[cfg(not(feature = "hip"))]
+fn hip_count() -> u32 {
+    0
+}
+
+/// The compiler of HIP kernels: ROCm's where it is, else a clang.
+///
+/// # Errors
+/// Where one was looked for.
+pub fn hip_toolchain() -> Result<Box<dyn Toolchain>, NotFound> {
+    #[cfg(feature = "hip")]
+    return tilewright_kernels::hip::toolchain();
+    #[cfg(not(feature = "hip"))]
+    tilewright_kernels::hip::compile::Clang::find().map(|clang| Box::new(clang) as Box<dyn Toolchain>)
+}
+
 /// One name of the list of devices.
 pub struct Listed {
     /// What [`open`] takes.
@@ -73,8 +124,14 @@ pub fn list() -> Vec<Listed> {
     for ordinal in 0..cuda_count() {
         add(format!("cuda:{ordinal}"));
     }
+    for ordinal in 0..hip_count() {
+        add(format!("hip:{ordinal}"));
+    }
     if cuda_count() == 0 {
         listed.push(Listed { name: BackendKind::Cuda.name().into(), backend: cuda(0) });
+    }
+    if hip_count() == 0 {
+        listed.push(Listed { name: BackendKind::Hip.name().into(), backend: hip(0) });
     }
     listed
 }
@@ -99,11 +156,13 @@ mod tests {
 
     #[test]
     fn names_that_are_no_device_say_what_a_name_is() {
-        assert!(refusal("gpu").contains("names are `cpu` and `cuda:N`"));
+        assert!(refusal("gpu").contains("names are `cpu`, `cuda:N` and `hip:N`"));
         assert!(refusal("cuda").contains("`cuda:0`"));
         assert!(refusal("cuda:").contains("not the number of a device"));
         assert!(refusal("cuda:-1").contains("not the number of a device"));
         assert!(refusal("cuda:4096").starts_with("--device cuda:4096: "));
+        assert!(refusal("hip:x").contains("not the number of a device"));
+        assert!(refusal("hip:4096").starts_with("--device hip:4096: "));
     }
 
     #[test]
@@ -111,6 +170,8 @@ mod tests {
         let listed = list();
         let cpu = listed[0].backend.as_ref().expect("the processor is there");
         assert_eq!((listed[0].name.as_str(), cpu.device().backend), ("cpu", BackendKind::Cpu));
-        assert!(listed[1..].iter().all(|other| other.name.starts_with("cuda")));
+        assert!(
+            listed[1..].iter().all(|other| other.name.starts_with("cuda") || other.name.starts_with("hip"))
+        );
     }
 }

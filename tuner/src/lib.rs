@@ -1,6 +1,7 @@
 //! The tuner: from a model declaration to a compiled dispatch table.
 
 pub mod bench;
+pub mod capture;
 pub mod check;
 pub mod cli;
 #[cfg(feature = "cuda")]
@@ -8,17 +9,25 @@ pub mod code;
 pub mod compare;
 pub mod devices;
 pub mod diag;
+pub mod export;
 pub mod files;
 pub mod gate;
 pub mod import;
+#[cfg(feature = "emulator")]
+pub mod inspect;
 pub mod journal;
 pub mod lint;
+pub mod merge;
+pub mod objects;
 pub mod operands;
 pub mod race;
 pub mod replay;
+pub mod report;
 pub mod search;
 pub mod shapes;
 pub mod stats;
+pub mod style;
 pub mod table;
 pub mod tune;
 pub mod units;
+pub mod worker;

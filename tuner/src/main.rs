@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use clap::Parser;
 use tilewright::cli::Cli;
 use tilewright::diag::CheckFailed;
+use tilewright::style;
 
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            style::error(&format!("{error:#}"));
             ExitCode::from(if error.is::<CheckFailed>() { 1 } else { 2 })
         }
     }

@@ -94,7 +94,7 @@ fn the_command_prints_text_and_json() {
         String::from_utf8(output.stdout).unwrap()
     };
     let text = run(&[]);
-    assert!(text.contains("1 rows slower, 0 faster") && text.contains("1.500  slower"), "{text}");
+    assert!(text.contains("1 row slower, 0 faster") && text.contains("1.500x  slower"), "{text}");
     assert!(run(&["--all"]).lines().count() > text.lines().count());
     let json: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
     assert_eq!((&json["counts"]["slower"], &json["pairs"][0]["change"]), (&1.into(), &"slower".into()));

@@ -59,7 +59,10 @@ fn int8_rows_are_listed_and_the_others_become_priors_that_say_where_they_are_fro
     let [(reason, lines)] = left_out(&converted)[..] else { panic!("{:?}", converted.unexpressed) };
     assert_eq!((reason, lines), ("operands in int8", &[2, 3, 4, 5, 6, 13, 14][..]));
     let fnuz = converted.priors.iter().find(|prior| prior.device == "gfx942").unwrap();
-    assert_eq!((fnuz.units, fnuz.format.as_str(), fnuz.scaling), (Some(80), "fp8_e4m3fnuz", "channel"));
+    assert_eq!(
+        (fnuz.units, fnuz.format.as_str(), fnuz.scaling.as_str()),
+        (Some(80), "fp8_e4m3fnuz", "channel")
+    );
     assert!(fnuz.preshuffled && fnuz.time_ns.is_some());
 }
 
@@ -161,7 +164,7 @@ fn tunableop_calls_are_turned_round_and_what_is_strided_is_listed() {
     assert!(first.software.contains("ROCM_VERSION=6.1.0.0-82-5fabb4c"));
     assert!(converted.priors.iter().any(|prior| prior.line == 5 && prior.m == 16));
     let fp8 = converted.priors.iter().find(|prior| prior.format == "fp8_e4m3fnuz").unwrap();
-    assert_eq!((fp8.scaling, fp8.out.as_str()), ("channel", "bf16"));
+    assert_eq!((fp8.scaling.as_str(), fp8.out.as_str()), ("channel", "bf16"));
     // Two problems that differ in their bias alone stay two.
     assert!(converted.declaration.unwrap().gemms.iter().any(|gemm| gemm.bias && gemm.m[0].m == 1));
 }
@@ -184,7 +187,10 @@ fn vllm_and_triton_configs_are_priors_without_times() {
     let name = "other/N=512,K=7168,device_name=AMD_Instinct_MI300X,dtype=fp8_w8a8,block_shape=[128,128].json";
     let vllm = converted(&read(Source::Vllm, name));
     assert_eq!(vllm.priors.iter().map(|prior| prior.m).collect::<Vec<_>>(), [1, 64]);
-    assert_eq!((vllm.priors[1].tile.as_str(), vllm.priors[1].scaling), ("64x32x128", "block128x128"));
+    assert_eq!(
+        (vllm.priors[1].tile.as_str(), vllm.priors[1].scaling.as_str()),
+        ("64x32x128", "block128x128")
+    );
     assert_eq!(vllm.priors[0].format, "fp8_e4m3fnuz");
     assert!(vllm.priors.iter().all(|prior| prior.time_ns.is_none()));
 
@@ -230,4 +236,16 @@ fn the_command_writes_declaration_and_priors_and_touches_no_input() {
         message.contains("none.csv: cannot be read") && message.contains("gone.csv: cannot be read"),
         "{message}"
     );
+}
+
+#[test]
+fn what_a_hostile_file_can_take_is_bounded_and_said() {
+    let rows = "x,2,3,torch.int8\n".repeat(import::FAULTS_MAX + 7);
+    let foreign = parse("a8w8_untuned_gemm.csv", &format!("M,N,K,q_dtype_w\n{rows}"));
+    assert_eq!((foreign.entries.len(), foreign.faults.len()), (0, import::FAULTS_MAX + 1));
+    assert!(foreign.faults.last().unwrap().message.contains("7 faults more"));
+
+    let json = format!("{{\"1\": \"{}\"}}", "x".repeat(5 << 20));
+    let path = Path::new("N=512,K=512,device_name=x.json");
+    assert!(import::parse(Source::Vllm, path, &json).unwrap_err().to_string().contains("larger than 4 MiB"));
 }

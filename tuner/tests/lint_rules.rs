@@ -222,7 +222,7 @@ fn text_json_and_sarif_say_the_same_and_the_exit_code_tells() {
     let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
 
     let sound = run(&["lint", "sound.csv"]);
-    assert_eq!((sound.status.code(), text(&sound).as_str()), (Some(0), "0 findings in 1 rows of 1 files\n"));
+    assert_eq!((sound.status.code(), text(&sound).as_str()), (Some(0), "0 findings in 1 row of 1 file\n"));
 
     let plain = run(&["lint", "model bf16.csv"]);
     assert_eq!(plain.status.code(), Some(1));

@@ -130,8 +130,8 @@ fn a_candidate_that_fails_leaves_with_its_reason_and_the_others_go_on() {
 
 #[test]
 fn those_that_lost_to_a_candidate_that_failed_later_race_again() {
-    // Point 0 wins the first look, and then breaks down.
-    let mut bench = Synthetic::new(&[40.0 * US, 50.0 * US, 50.4 * US, 55.0 * US], gaussian(0.02), 4);
+    // Point 0 leads at the first look, and then breaks down.
+    let mut bench = Synthetic::new(&[49.0 * US, 50.0 * US, 50.4 * US, 55.0 * US], gaussian(0.02), 4);
     bench.fault = Box::new(|launch, point| {
         (point == 0 && launch > 33).then(|| BenchFault::Candidate("hung".to_owned()))
     });
@@ -167,7 +167,7 @@ fn a_sentinel_that_fails_is_replaced() {
 #[test]
 fn a_stop_ends_in_an_outcome_with_what_is_known() {
     for stop_at in [0, 3, 40, 90] {
-        let mut bench = Synthetic::new(&[40.0 * US, 50.0 * US, 50.1 * US], gaussian(0.02), 4);
+        let mut bench = Synthetic::new(&[40.0 * US, 40.8 * US, 50.1 * US], gaussian(0.02), 4);
         bench.fault = Box::new(move |launch, _| (launch == stop_at).then_some(BenchFault::Stopped));
         let options = RaceOptions { delta: 0.001, ..options() };
         let outcome = race(&mut bench, &field(&[0, 1, 2]), &options, &mut ()).unwrap();

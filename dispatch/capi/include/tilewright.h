@@ -50,7 +50,8 @@ const char *tw_last_error(void);
 
 /* Binds the built-in table of a model (tuned on this device, else on another) to this processor. Without such a table, or
  * with model NULL, every answer is a default. miss_capacity: how many different requests to remember that no measurement
- * answers; 0: none. NULL on failure. */
+ * answers; 0: none. Where the environment variable TILEWRIGHT_RECORD names a file, every request is recorded there: it is
+ * written when the engine is freed, and before that each time the number of calls has doubled. NULL on failure. */
 tw_engine *tw_engine_open(const char *model, size_t miss_capacity);
 void tw_engine_free(tw_engine *engine); /* NULL is allowed */
 

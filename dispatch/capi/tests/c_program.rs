@@ -36,6 +36,8 @@ fn a_c_program_built_with_the_header_computes_and_records() {
     let library = library();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (program, misses) = (folder.join("gemm"), folder.join("misses.toml"));
+    let record = folder.join("record.csv");
+    let _ = std::fs::remove_file(&record);
     // So that a file of an earlier run is not taken for this one's.
     let _ = std::fs::remove_file(&misses);
     run(Command::new("cc")
@@ -46,12 +48,14 @@ fn a_c_program_built_with_the_header_computes_and_records() {
         .args(["-lm", "-o"])
         .arg(&program)
         .arg(format!("-Wl,-rpath,{}", library.parent().unwrap().display())));
-    let said = run(Command::new(&program).arg(&misses));
+    let said = run(Command::new(&program).arg(&misses).env("TILEWRIGHT_RECORD", &record));
     assert!(said.contains("cpu.tiled_bf16@") || said.contains("cpu.skinny_bf16@"), "{said}");
     assert!(said.contains("there is no format \"fp7\""), "{said}");
     assert!(said.contains("the table has no weight of that name"), "{said}");
     let written = std::fs::read_to_string(&misses).unwrap();
     assert!(written.contains("n = 48\nk = 96\ncount = 1\n"), "{written}");
+    let recorded = std::fs::read_to_string(&record).unwrap();
+    assert!(recorded.contains(",48,96,bf16,"), "{recorded}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub use self::weight::{LoadError, Weight};
 use crate::bind::Table;
 use crate::key::Key;
 use crate::lookup::{Choice, NoKernel, Request};
+use crate::record::Record;
 use crate::table::TableData;
 
 /// A table bound to the processor it runs on.
@@ -50,9 +51,14 @@ impl Engine {
         Engine::on(&Cpu::detect(), table)
     }
 
-    /// Binds a table to a processor described by the caller.
+    /// Binds a table to a processor described by the caller. Where [`crate::record::RECORD`] names a file in the environment,
+    /// every request is recorded.
     pub fn on(cpu: &Cpu, table: &TableData<'static>) -> Self {
-        Engine { table: Table::bind(table, cpu.device()), fingerprint: cpu.fingerprint().clone() }
+        let mut bound = Table::bind(table, cpu.device());
+        if let Some(record) = Record::from_environment(table) {
+            bound.record(record);
+        }
+        Engine { table: bound, fingerprint: cpu.fingerprint().clone() }
     }
 
     /// Whether the table was made on this kind of device.

@@ -191,6 +191,11 @@ impl CodeObject {
         found
     }
 
+    /// The first word of the instruction at an address of [`CodeObject::listing`]: fields that a mnemonic does not tell.
+    pub fn word(&self, address: u64) -> Option<u32> {
+        self.image.contains(IMAGE.wrapping_add(address), 4).map(|at| self.image.load32(at))
+    }
+
     /// Mnemonic of each instruction with its image address, for listings and for checks against an assembler.
     pub fn listing(&self) -> Vec<(u64, String)> {
         self.insts

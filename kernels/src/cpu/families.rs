@@ -7,6 +7,7 @@
 
 use crate::config::Config;
 use crate::cpu::prior;
+use crate::cpu::redundant::{kc_differs, mc_differs, nc_differs, path_differs, redundant, tile_m_differs};
 use crate::device::{Caps, Device};
 use crate::family::{BackendKind, Domain, Family, Param, Reject};
 use crate::format::Format;
@@ -85,7 +86,7 @@ const THREADS: Param = Param {
     doc: "threads",
     domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256]),
 };
-const TILE_M: Param = Param {
+pub(super) const TILE_M: Param = Param {
     name: "tile_m",
     doc: "rows of the register tile",
     domain: Domain::Numbers(&[1, 2, 3, 4, 5, 6, 7, 8, 10, 12]),
@@ -249,47 +250,6 @@ fn tiled_rules(config: &Config, problem: &Problem, device: &Device) -> Result<()
         return Err(Reject::param("prefetch", "scratch is in cache"));
     }
     Ok(())
-}
-
-/// A tile of more rows than the problem has does the same work as the smallest tile that covers them; a block that is
-/// not smaller than its dimension the same as no block; weights that are gathered from rows are not prefetched; and a
-/// path does what a wider one of the same arithmetic does.
-fn redundant(config: &Config, problem: &Problem, device: &Device) -> bool {
-    let t = Tiling::of(config);
-    !path_differs(t.path, device)
-        || !tile_m_differs(t.tile_m, problem)
-        || !kc_differs(t.kc, problem)
-        || !mc_differs(t.mc, problem)
-        || (!t.skinny && !nc_differs(t.nc, problem))
-        || (t.layout == Layout::RowMajor && t.prefetch != 0)
-}
-
-/// Portable, AVX2 and AVX-512 all multiply and add in f32, the wider ones more at a time.
-fn path_differs(path: Path, device: &Device) -> bool {
-    match path {
-        Path::Portable => {
-            !device.caps.contains(Path::Avx2.caps()) && !device.caps.contains(Path::Avx512.caps())
-        }
-        Path::Avx2 => !device.caps.contains(Path::Avx512.caps()),
-        Path::Avx512 | Path::Avx512Bf16 | Path::Avx512Vnni => true,
-    }
-}
-
-fn tile_m_differs(tile_m: u32, problem: &Problem) -> bool {
-    let Domain::Numbers(tiles) = TILE_M.domain else { return true };
-    !tiles.iter().any(|smaller| *smaller < tile_m && *smaller >= problem.m)
-}
-
-fn kc_differs(kc: u32, problem: &Problem) -> bool {
-    kc < problem.k
-}
-
-fn mc_differs(mc: u32, problem: &Problem) -> bool {
-    mc < problem.m
-}
-
-fn nc_differs(nc: u32, problem: &Problem) -> bool {
-    nc <= 64 || nc / 64 < problem.n.div_ceil(64)
 }
 
 /// The rules over one parameter alone, of both families.

@@ -202,7 +202,7 @@ pub fn max_workspace_bytes(
 }
 
 impl Plan {
-    fn new(tiling: &Tiling, problem: &Problem) -> Result<Self, Reject> {
+    pub(super) fn new(tiling: &Tiling, problem: &Problem) -> Result<Self, Reject> {
         let (m, n, k) = (problem.m as usize, problem.n as usize, problem.k as usize);
         let (path, tile_m) = (tiling.path, tiling.tile_m as usize);
         let packing = Packing { format: problem.a, slots: Slots::of(path), k };

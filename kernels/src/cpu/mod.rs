@@ -28,6 +28,10 @@ mod output;
 #[cfg(feature = "std")]
 mod pack;
 mod prior;
+mod redundant;
+#[cfg(all(feature = "std", debug_assertions))]
+#[doc(hidden)]
+pub mod sabotage;
 #[cfg(feature = "std")]
 mod scratch;
 #[cfg(feature = "std")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Fingerprint, Operands, Regime, RunFault, Session};
+use crate::backend::{Backend, Elements, Fingerprint, Operands, Regime, RunFault, Session};
 use crate::config::Config;
 use crate::cpu::activation::Activation;
 use crate::cpu::buffer::Buffer;
@@ -65,6 +65,8 @@ struct CpuSession<'a> {
     packed: Vec<Packed>,
     copies: Vec<Copy>,
     workspace: Buffer,
+    /// The copy, type and elements of the output that the last timed launch wrote.
+    timed: Option<(usize, OutType, usize)>,
 }
 
 /// One weight in one layout, in as many copies as timed launches rotate through; the first is made first.
@@ -75,7 +77,7 @@ struct Packed {
     copies: Vec<PackedWeight>,
 }
 
-/// One copy of activation and output.
+/// One copy of activation and output, the outputs with guard zones.
 struct Copy {
     activation: Vec<f32>,
     f32_output: Vec<f32>,
@@ -106,6 +108,7 @@ impl<'a> CpuSession<'a> {
             packed: Vec::new(),
             copies: Vec::new(),
             workspace: Buffer::zeroed(0),
+            timed: None,
         })
     }
 
@@ -158,16 +161,20 @@ impl Session for CpuSession<'_> {
             OutType::F32 => {
                 let mut guarded = vec![f32::from_bits(POISON); elements + 2 * GUARD];
                 let inner = &mut guarded[GUARD..GUARD + elements];
-                gemm.run(weight, activation, bias, Output::F32(inner), workspace.bytes_mut())
-                    .map_err(RunFault::from)
+                let ran = gemm.run(weight, activation, bias, Output::F32(inner), workspace.bytes_mut());
+                #[cfg(debug_assertions)]
+                super::sabotage::overrun(&mut guarded, GUARD + elements);
+                ran.map_err(RunFault::from)
                     .and_then(|()| check_guard(&guarded, |value| value.to_bits() == POISON))
                     .map(|()| *output = guarded[GUARD..GUARD + elements].to_vec())
             }
             OutType::Bf16 => {
                 let mut guarded = vec![POISON16; elements + 2 * GUARD];
                 let inner = &mut guarded[GUARD..GUARD + elements];
-                gemm.run(weight, activation, bias, Output::Bf16(inner), workspace.bytes_mut())
-                    .map_err(RunFault::from)
+                let ran = gemm.run(weight, activation, bias, Output::Bf16(inner), workspace.bytes_mut());
+                #[cfg(debug_assertions)]
+                super::sabotage::overrun(&mut guarded, GUARD + elements);
+                ran.map_err(RunFault::from)
                     .and_then(|()| check_guard(&guarded, |value| *value == POISON16))
                     .map(|()| {
                         *output = guarded[GUARD..GUARD + elements].iter().map(|v| from_bf16(*v)).collect()
@@ -198,16 +205,18 @@ impl Session for CpuSession<'_> {
         let weight = &self.packed[packed].copies[slot];
         let Copy { activation, f32_output, bf16_output } = &mut self.copies[slot];
         let activation = &activation[..m * k];
+        let inner = GUARD..GUARD + m * n;
+        // Poisoned each time: what an earlier launch left must not be taken for a result.
         let output = match problem.out {
             OutType::F32 => {
-                f32_output.resize(m * n, 0.0);
+                poison(f32_output, m * n, f32::from_bits(POISON));
                 evict_if(self.regime, &f32_output[..]);
-                Output::F32(f32_output)
+                Output::F32(&mut f32_output[inner])
             }
             OutType::Bf16 => {
-                bf16_output.resize(m * n, 0);
+                poison(bf16_output, m * n, POISON16);
                 evict_if(self.regime, &bf16_output[..]);
-                Output::Bf16(bf16_output)
+                Output::Bf16(&mut bf16_output[inner])
             }
         };
         evict_if(self.regime, weight.bytes());
@@ -219,7 +228,39 @@ impl Session for CpuSession<'_> {
         team::run(threads, threads, &|_, _| {});
         let start = Instant::now();
         gemm.run(weight, Activation::F32(activation), bias, output, workspace)?;
-        Ok(start.elapsed())
+        let elapsed = start.elapsed();
+        self.timed = Some((slot, problem.out, m * n));
+        #[cfg(debug_assertions)]
+        match problem.out {
+            OutType::F32 => super::sabotage::overrun(f32_output, GUARD + m * n),
+            OutType::Bf16 => super::sabotage::overrun(bf16_output, GUARD + m * n),
+        }
+        // That every element was written shows where the values are looked at.
+        match problem.out {
+            OutType::F32 => check_zones(f32_output, |value| value.to_bits() == POISON)?,
+            OutType::Bf16 => check_zones(bf16_output, |value| *value == POISON16)?,
+        }
+        Ok(elapsed)
+    }
+
+    fn timed_output(&mut self, elements: Elements<'_>, output: &mut Vec<f32>) -> Result<bool, RunFault> {
+        let Some((slot, out, count)) = self.timed else { return Ok(false) };
+        let Copy { f32_output, bf16_output, .. } = &self.copies[slot];
+        let value = |at: usize| match out {
+            OutType::F32 => f32_output[GUARD + at],
+            OutType::Bf16 => from_bf16(bf16_output[GUARD + at]),
+        };
+        output.clear();
+        match elements {
+            Elements::All => output.extend((0..count).map(value)),
+            Elements::At(positions) if positions.iter().all(|at| *at < count) => {
+                output.extend(positions.iter().map(|at| value(*at)));
+            }
+            Elements::At(_) => {
+                return Err(RunFault::Failed(format!("the timed output has {count} elements only")));
+            }
+        }
+        Ok(true)
     }
 
     fn retain(&mut self, keep: &[Config]) {
@@ -236,13 +277,28 @@ fn evict_if<T>(regime: Regime, range: &[T]) {
     }
 }
 
+/// Poison throughout, in the output and in its zones.
+fn poison<T: std::marker::Copy>(guarded: &mut Vec<T>, elements: usize, value: T) {
+    guarded.clear();
+    guarded.resize(elements + 2 * GUARD, value);
+}
+
+/// Looks for writes around the output.
+fn check_zones<T>(guarded: &[T], is_poison: impl Fn(&T) -> bool) -> Result<(), RunFault> {
+    let end = guarded.len() - GUARD;
+    match (0..GUARD).chain(end..guarded.len()).find(|at| !is_poison(&guarded[*at])) {
+        Some(at) => {
+            let offset = at as isize - GUARD as isize;
+            Err(RunFault::OutOfBounds(format!("element {offset} of the output was written")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Looks for writes around the output, and for elements that were not written.
 fn check_guard<T>(guarded: &[T], is_poison: impl Fn(&T) -> bool) -> Result<(), RunFault> {
+    check_zones(guarded, &is_poison)?;
     let end = guarded.len() - GUARD;
-    if let Some(at) = (0..GUARD).chain(end..guarded.len()).find(|at| !is_poison(&guarded[*at])) {
-        let offset = at as isize - GUARD as isize;
-        return Err(RunFault::OutOfBounds(format!("element {offset} of the output was written")));
-    }
     match guarded[GUARD..end].iter().position(is_poison) {
         Some(at) => Err(RunFault::OutOfBounds(format!("element {at} of the output was not written"))),
         None => Ok(()),

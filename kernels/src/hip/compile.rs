@@ -122,12 +122,11 @@ impl Compiler {
         });
     }
 
-    /// One line that holds all that the code object depends on.
+    /// One line that holds all that the code object depends on. Not the entry: an object holds a source's kernels all.
     fn key(&self, source: &Source, arch: &str) -> String {
         format!(
-            "{} {} {arch} {} {} source={:016x} by {}\n",
+            "{} {arch} {} {} source={:016x} by {}\n",
             source.file,
-            source.entry,
             FLAGS.join(" "),
             source.defines.join(" "),
             fnv1a(source.text.as_bytes()),
@@ -152,15 +151,15 @@ pub enum CompileFault {
 /// What was being compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    file: &'static str,
+    file: String,
     defines: String,
     arch: String,
 }
 
 impl Context {
     /// What to tell of a source in a fault.
-    pub fn new(source: &Source, arch: &str) -> Arc<Context> {
-        Arc::new(Context { file: source.file, defines: source.defines.join(" "), arch: arch.into() })
+    pub fn new(file: &str, defines: &[String], arch: &str) -> Arc<Context> {
+        Arc::new(Context { file: file.into(), defines: defines.join(" "), arch: arch.into() })
     }
 }
 

@@ -6,12 +6,15 @@
 
 #[cfg(feature = "std")]
 pub mod compile;
+pub mod gemm;
 #[cfg(feature = "hip")]
 mod host;
 #[cfg(feature = "std")]
 pub mod launch;
 pub mod mfma16;
 pub mod naive;
+#[cfg(feature = "std")]
+pub mod objects;
 #[cfg(feature = "std")]
 pub mod quantise;
 pub mod skinny;
@@ -23,17 +26,27 @@ use crate::{
     problem::Problem,
 };
 #[cfg(feature = "hip")]
-pub use host::{Conditions, Hip, HipSession, toolchain};
+pub use host::{Conditions, DeviceMemory, DeviceWeight, Hip, HipSession, Launchable, toolchain};
 
 /// The HIP families, by name.
-pub static FAMILIES: &[&Family] = &[&naive::NAIVE, &skinny::BF16, &skinny::FP8, &skinny::MXFP6];
+pub static FAMILIES: &[&Family] = &[
+    &gemm::BF16,
+    &gemm::FP8,
+    &gemm::MXFP4,
+    &gemm::MXFP6,
+    &gemm::MXFP8,
+    &naive::NAIVE,
+    &skinny::BF16,
+    &skinny::FP8,
+    &skinny::MXFP6,
+];
 
 /// What a launch of a config needs, or `None` for a family of another backend.
 #[cfg(feature = "std")]
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Option<launch::Plan> {
-    let _ = device;
     match config.family().name {
         "hip.naive" => Some(naive::plan(config, problem)),
+        _ if gemm::is_gemm(config.family()) => Some(gemm::plan::plan(config, problem, device)),
         _ if skinny::is_skinny(config.family()) => Some(skinny::plan::plan(config, problem)),
         _ => None,
     }

@@ -38,10 +38,7 @@ pub static NAIVE: Family = Family {
     prior,
 };
 
-fn launchable(_: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
-    if problem.a == Format::MxInt8 {
-        return Err(Reject::problem("INT8 activations are multiplied by CPU kernels only"));
-    }
+fn launchable(_: &Config, _: &Problem, device: &Device) -> Result<(), Reject> {
     if device.caps.contains(Caps::GFX942) || device.caps.contains(Caps::GFX950) {
         return Ok(());
     }
@@ -167,7 +164,7 @@ mod planned {
             Special::AllOnes => 1,
             Special::NegativeZero => 2,
             Special::None => 3,
-            Special::Integer => unreachable!("the predicate refuses INT8"),
+            Special::Integer => 4,
         };
         let values = [
             ("BITS", format.bits() as u32),

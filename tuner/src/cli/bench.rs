@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tilewright_kernels::cpu::Cpu;
-
 use crate::check::{self, Measured, Values};
+use crate::devices;
 use crate::table::{self, evidence};
 use crate::units::time;
 
@@ -33,8 +32,9 @@ impl BenchArgs {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let decisions = table::read(&self.table)?;
         let evidence = evidence::read(&self.table.with_extension("csv")).unwrap_or_default();
-        let cpu = Cpu::detect();
-        super::warn_of_other_device(&decisions, &cpu);
+        let backend = devices::open_kind(decisions.device.device.backend)?;
+        let backend = backend.as_ref();
+        super::warn_of_other_device(&decisions, backend);
         let values = Values::random(self.seed);
         if !self.json {
             println!(
@@ -43,7 +43,7 @@ impl BenchArgs {
             );
         }
         let blocks = usize::from(self.blocks);
-        let rows = check::measure(&cpu, &decisions, &evidence, &values, blocks, self.seed, &mut |row| {
+        let rows = check::measure(backend, &decisions, &evidence, &values, blocks, self.seed, &mut |row| {
             if !self.json {
                 println!("{}", line(row));
             }

@@ -21,6 +21,10 @@ pub(super) struct Args {
     #[arg(long)]
     check: bool,
 
+    /// Compile tables from a simulated device too. Their times are a model's and mean nothing on a real one.
+    #[arg(long)]
+    allow_simulated: bool,
+
     /// Write the modules into this folder instead of next to their tables.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -31,8 +35,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut outputs = Outputs::default();
     let mut faults = Vec::new();
     for file in &inputs {
-        let compiled =
-            Located::read(file).and_then(|located| Ok((table::compile_located(&located)?, located)));
+        let compiled = Located::read(file).and_then(|located| {
+            if located.decisions.device.is_simulated() && !args.allow_simulated {
+                return Err(simulated(file));
+            }
+            Ok((table::compile_located(&located)?, located))
+        });
         let (compiled, located) = match compiled {
             Ok(compiled) => compiled,
             Err(bad) => {
@@ -41,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
         for warning in &compiled.warnings {
-            eprintln!("warning: {}: {warning}", file.display());
+            crate::style::warn(&format!("{}: {warning}", file.display()));
         }
         let saved = compiled.winners - compiled.kernels;
         println!(
@@ -62,6 +70,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         outputs.add_module_lists(&args.tables, &inputs)?;
     }
     if args.check { outputs.check() } else { outputs.write(args.out.as_deref()) }
+}
+
+/// Why a table from a simulated device is not compiled.
+fn simulated(file: &Path) -> BadInput {
+    BadInput::one(
+        file,
+        "device.simulated: its times are a model's, not a device's",
+        "tune on the device itself; to compile it all the same, give --allow-simulated",
+    )
 }
 
 /// The tables that were named, folders opened up.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tilewright_kernels::backend::Backend;
 
-use crate::devices::{Listed, list};
+use crate::devices::{Listed, hip_toolchain, list};
 
 /// List the devices that can be tuned on.
 #[derive(Args)]
@@ -34,6 +34,7 @@ impl DevicesArgs {
             let all = json!({
                 "devices": devices.collect::<Vec<_>>(),
                 "missing": missing.collect::<Vec<_>>(),
+                "hip_compiler": hip_toolchain().ok().map(|found| found.version().to_string()),
             });
             println!("{}", serde_json::to_string_pretty(&all)?);
             return Ok(ExitCode::SUCCESS);
@@ -44,7 +45,10 @@ impl DevicesArgs {
                 Err(why) => println!("{name:<8} none: {why:#}"),
             }
         }
-        println!("hip      none: the backend for AMD GPUs does not exist yet");
+        match hip_toolchain() {
+            Ok(found) => println!("HIP kernels are compiled by {}", found.version()),
+            Err(missing) => println!("HIP kernels cannot be compiled: {missing}"),
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

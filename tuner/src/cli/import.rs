@@ -11,6 +11,7 @@ use crate::diag::BadInput;
 use crate::files::write_atomic;
 use crate::import::{self, Converted, Foreign, Source, Unexpressed, priors_to_csv};
 use crate::shapes::name_of;
+use crate::style;
 
 /// Make declarations, and prior evidence, from the files of other tuners.
 ///
@@ -38,11 +39,11 @@ impl ImportArgs {
         let (mut written, mut unreadable) = (Vec::new(), 0);
         for (model, files) in &models {
             for fault in files.iter().flat_map(|foreign| &foreign.faults) {
-                eprintln!("warning: {fault}");
+                style::warn(&fault.to_string());
                 unreadable += 1;
             }
             let converted = import::declare(files, model)?;
-            eprint!("{}", summary(model, &converted));
+            style::note(summary(model, &converted).trim_end());
             written.push((model, converted));
         }
         match &self.out {
@@ -60,7 +61,7 @@ impl ImportArgs {
             }
             None => {
                 let texts: Vec<&str> = written.iter().map(|(_, converted)| converted.text.as_str()).collect();
-                super::shapes::print(&texts.join("\n"))?;
+                style::print(&texts.join("\n"))?;
             }
         }
         Ok(if unreadable > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -96,7 +97,7 @@ impl ImportArgs {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_atomic(path, text.as_bytes()).with_context(|| cannot_write(path))?;
-    eprintln!("wrote {}", path.display());
+    style::note(&format!("wrote {}", path.display()));
     Ok(())
 }
 
@@ -108,16 +109,18 @@ fn cannot_write(path: &Path) -> String {
 fn summary(model: &str, converted: &Converted) -> String {
     let gemms = converted.declaration.as_ref().map_or(0, |declaration| declaration.gemms.len());
     let mut text = format!(
-        "{model}: {gemms} GEMMs from {} rows, {} of them prior evidence\n",
-        converted.rows,
+        "{model}: {} from {}, {} of them prior evidence\n",
+        style::count(gemms, "GEMM"),
+        style::count(converted.rows, "row"),
         converted.priors.len()
     );
     for Unexpressed { file, lines, declared, reason } in &converted.unexpressed {
         let what = if *declared { "changed" } else { "left out" };
         let _ = writeln!(
             text,
-            "  {what}: {} rows of {}: {reason} ({})",
-            lines.len(),
+            "  {}: {} of {}: {reason} ({})",
+            style::paint(if *declared { style::PLAIN } else { style::DOUBT }, what),
+            style::count(lines.len(), "row"),
             file.display(),
             ranges(lines)
         );
@@ -134,9 +137,18 @@ fn ranges(lines: &[u32]) -> String {
             _ => runs.push((line, line)),
         }
     }
-    let text: Vec<String> = runs
+    // Hundreds of runs tell a person nothing.
+    const SHOWN: usize = 12;
+    let more = runs.len().saturating_sub(SHOWN);
+    if !style::is_verbose() && more > 1 {
+        runs.truncate(SHOWN);
+    }
+    let mut text: Vec<String> = runs
         .iter()
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
         .collect();
+    if !style::is_verbose() && more > 1 {
+        text.push(format!("and {more} runs more, which -v lists"));
+    }
     format!("lines {}", text.join(", "))
 }

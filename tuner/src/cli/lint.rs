@@ -27,7 +27,7 @@ pub(super) struct LintArgs {
     /// The largest share of wrong elements.
     #[arg(long, value_name = "SHARE", default_value_t = ERROR_TOLERANCE)]
     tolerance: f64,
-    /// Findings of one rule in one file to print; the counts are always of all.
+    /// Findings of one rule in one file to print, all with -v; the counts are always of all.
     #[arg(long, value_name = "N", default_value_t = 5)]
     show: usize,
     /// Print JSON.
@@ -64,9 +64,9 @@ impl LintArgs {
         } else if self.sarif {
             serde_json::to_string_pretty(&output::sarif(&report))? + "\n"
         } else {
-            output::text(&report, self.show)
+            output::text(&report, if crate::style::is_verbose() { usize::MAX } else { self.show })
         };
-        super::shapes::print(&text)?;
+        crate::style::print(&text)?;
         Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 }

@@ -9,25 +9,38 @@ mod devices;
 #[cfg(feature = "emulator")]
 mod emulate;
 mod explain;
+mod export;
 mod import;
+#[cfg(feature = "emulator")]
+mod inspect;
 mod lint;
 mod manual;
+mod merge;
 mod replay;
+mod report;
 mod shapes;
 mod tune;
 mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tilewright_kernels::backend::Backend;
 
+use crate::style;
 use crate::table::Decisions;
 
 /// GEMM autotuner and dispatch-table compiler.
 #[derive(Parser)]
 #[command(name = "tilewright", version)]
 pub struct Cli {
+    /// Say nothing but results and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more.
+    #[arg(short, long, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -37,11 +50,14 @@ enum Command {
     Shapes(shapes::ShapesArgs),
     Tune(Box<tune::TuneArgs>),
     Compare(compare::CompareArgs),
-    /// Compiles tables (.toml) into Rust modules (.rs).
+    /// Compile tables (.toml) into Rust modules (.rs).
     Compile(compile::Args),
-    /// Explains why a table picks the kernel it picks.
+    /// Explain why a table picks the kernel it picks.
     Explain(explain::Args),
+    Export(export::ExportArgs),
     Import(import::ImportArgs),
+    #[cfg(feature = "emulator")]
+    Inspect(inspect::InspectArgs),
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
@@ -51,8 +67,11 @@ enum Command {
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
     Replay(replay::Args),
+    Report(report::ReportArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    Merge(merge::MergeArgs),
+    Worker(worker::WorkerArgs),
 }
 
 impl Cli {
@@ -61,6 +80,7 @@ impl Cli {
     /// # Errors
     /// What the command could not do; `main` prints it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        style::set_level(self.quiet, self.verbose);
         match self.command {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
@@ -71,11 +91,17 @@ impl Cli {
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]
             Command::Emulate(args) => args.run(),
+            Command::Export(args) => args.run(),
             Command::Import(args) => args.run(),
+            #[cfg(feature = "emulator")]
+            Command::Inspect(args) => args.run(),
             Command::Lint(args) => args.run(),
             Command::Replay(args) => replay::run(args),
+            Command::Report(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
+            Command::Merge(args) => args.run(),
+            Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),
             Command::Explain(args) => explain::run(&args),
@@ -87,6 +113,6 @@ impl Cli {
 fn warn_of_other_device(decisions: &Decisions, backend: &dyn Backend) {
     let (table, here) = (&decisions.device.fingerprint, backend.fingerprint().to_string());
     if *table != here {
-        eprintln!("warning: the table was made on another device\n  table  {table}\n  here   {here}");
+        style::warn(&format!("the table was made on another device\n  table  {table}\n  here   {here}"));
     }
 }

@@ -1,6 +1,5 @@
 //! `tilewright shapes`: makes and checks model declarations.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,8 +7,10 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use tilewright_kernels::Format;
 
+use crate::capture;
 use crate::files::write_atomic;
-use crate::shapes::{DEFAULT_FORMATS, Declaration, hf, listing};
+use crate::shapes::{DEFAULT_FORMATS, Declaration, hf, listing, name_of};
+use crate::style;
 
 /// Make or check model declarations.
 #[derive(Args)]
@@ -21,6 +22,7 @@ pub(super) struct ShapesArgs {
 #[derive(Subcommand)]
 enum Command {
     FromHf(FromHfArgs),
+    FromCapture(FromCaptureArgs),
     Check(CheckArgs),
 }
 
@@ -49,6 +51,28 @@ struct FromHfArgs {
     out: Option<PathBuf>,
 }
 
+/// Make a declaration from what engines recorded with TILEWRIGHT_RECORD=file in their environment.
+///
+/// The records of several ranks or servers add up. Counts and the weights of M are those of the calls.
+#[derive(Args)]
+struct FromCaptureArgs {
+    /// The records.
+    #[arg(required = true, value_name = "FILE")]
+    records: Vec<PathBuf>,
+    /// The model's name [default: the recorded one with -captured].
+    #[arg(long)]
+    name: Option<String>,
+    /// Most values of M for one GEMM; neighbours are put together.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    points: u16,
+    /// The model's declaration: names, formats and quality bounds of its GEMMs are kept.
+    #[arg(long, value_name = "FILE")]
+    like: Option<PathBuf>,
+    /// The file to write [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
 /// Check declarations, and list their GEMMs with the bytes that one weight takes in each format.
 #[derive(Args)]
 struct CheckArgs {
@@ -61,6 +85,7 @@ impl ShapesArgs {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::FromHf(args) => args.run(),
+            Command::FromCapture(args) => args.run(),
             Command::Check(args) => args.run(),
         }
     }
@@ -81,7 +106,34 @@ impl FromHfArgs {
         match out {
             Some(file) => write_atomic(&file, text.as_bytes())
                 .with_context(|| format!("cannot write {}", file.display()))?,
-            None => print(&text)?,
+            None => style::print(&text)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl FromCaptureArgs {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let like = self.like.as_deref().map(Declaration::read).transpose()?;
+        let requests = capture::read(&self.records)?;
+        let name = self.name.as_deref().map(name_of);
+        let options = capture::Options { name, points: usize::from(self.points), like };
+        let (declaration, text) = capture::declare(&requests, &options)?;
+        let calls: u64 = requests.iter().map(|request| request.calls).sum();
+        let rungs: Vec<String> = capture::rungs(&requests)
+            .iter()
+            .map(|(rung, n)| format!("{rung} {:.1} %", *n as f64 / calls as f64 * 100.0))
+            .collect();
+        style::note(&format!(
+            "{}: {} GEMMs from {calls} calls, answered by: {}",
+            declaration.model,
+            declaration.gemms.len(),
+            rungs.join(", ")
+        ));
+        match self.out {
+            Some(file) => write_atomic(&file, text.as_bytes())
+                .with_context(|| format!("cannot write {}", file.display()))?,
+            None => style::print(&text)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -91,16 +143,8 @@ impl CheckArgs {
     fn run(self) -> anyhow::Result<ExitCode> {
         let declarations = Declaration::read_all(&self.files)?;
         let listings: Vec<String> = declarations.iter().map(listing).collect();
-        print(&listings.join("\n"))?;
+        style::print(&listings.join("\n"))?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
     }
 }
 

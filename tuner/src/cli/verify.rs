@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tilewright_kernels::backend::Backend;
-use tilewright_kernels::cpu::Cpu;
-
 use crate::check::{self, Values};
+use crate::devices;
 use crate::diag::CheckFailed;
 use crate::table;
 
@@ -37,9 +35,10 @@ impl VerifyArgs {
             Some(shapes) if !self.weights.is_empty() => Values::real(shapes, &self.weights, self.seed)?,
             _ => Values::random(self.seed),
         };
-        let cpu = Cpu::detect();
-        super::warn_of_other_device(&decisions, &cpu);
-        let verified = check::verify(&cpu, &decisions, &values, self.seed, &mut |weight, faults| {
+        let backend = devices::open_kind(decisions.device.device.backend)?;
+        let backend = backend.as_ref();
+        super::warn_of_other_device(&decisions, backend);
+        let verified = check::verify(backend, &decisions, &values, self.seed, &mut |weight, faults| {
             let verdict = if faults == 0 { "right" } else { "WRONG" };
             println!(
                 "{:<24} {} rows, {} in {}: {verdict}",
@@ -50,7 +49,7 @@ impl VerifyArgs {
             );
         })?;
         if verified.faults.is_empty() {
-            println!("{} runs, all right on {}", verified.runs, cpu.fingerprint().key());
+            println!("{} runs, all right on {}", verified.runs, backend.fingerprint().key());
             return Ok(ExitCode::SUCCESS);
         }
         let (wrong, runs) = (verified.faults.len(), verified.runs);

@@ -1,4 +1,4 @@
-//! Two tables side by side: before and after a driver, a kernel, or a card.
+//! Two tables or journals side by side: before and after a driver, a kernel, or a card.
 //!
 //! Problem: two runs differ in every number, and most of the differences are noise. Method: rows are paired by weight and M.
 //! Where their intervals overlap the times are not told apart. The times are of two sessions, so that a drift of the whole
@@ -6,10 +6,11 @@
 //! ratio of its times is reported as the drift. Rows weigh as in a forward pass: count times frequency.
 
 pub mod output;
+mod side;
 
 use std::collections::BTreeMap;
 
-use crate::table::{Decisions, Row, Weight};
+pub use side::{Side, SideRow};
 
 /// How a row's time changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,46 +71,41 @@ pub struct Comparison {
     pub devices: Option<[String; 2]>,
 }
 
-type Rows<'t> = BTreeMap<(&'t str, u32), (&'t Weight, &'t Row)>;
+type Rows<'t> = BTreeMap<(&'t str, u32), &'t SideRow>;
 
-/// Compares two tables.
-pub fn compare(first: &Decisions, second: &Decisions) -> Comparison {
-    let (a, b) = (rows(first), rows(second));
+/// Compares two tables or journals.
+pub fn compare(first: impl Into<Side>, second: impl Into<Side>) -> Comparison {
+    let (first, second) = (first.into(), second.into());
+    let (a, b) = (rows(&first), rows(&second));
     let missing = |of: &Rows<'_>, from: &Rows<'_>| -> Vec<String> {
         let missing = of.keys().filter(|key| !from.contains_key(*key));
         missing.map(|(weight, m)| format!("{weight} at M = {m}")).collect()
     };
     let (mut pairs, mut drifts, mut total_ns) = (Vec::new(), Vec::new(), [0.0, 0.0]);
-    for (key, (weight, row)) in &a {
-        let Some((other_weight, other)) = b.get(key) else { continue };
+    for (key, row) in &a {
+        let Some(other) = b.get(key) else { continue };
         // The frequencies of the first table weigh both.
-        let launches = weight.count as f64 * row.weight;
-        total_ns[0] += launches * row.time_ns;
-        total_ns[1] += launches * other.time_ns;
+        total_ns[0] += row.launches * row.time_ns;
+        total_ns[1] += row.launches * other.time_ns;
         if row.default == other.default {
             drifts.push(other.default_ns / row.default_ns);
         }
-        pairs.push(pair(weight, row, other_weight, other, launches));
+        pairs.push(pair(row, other));
     }
     pairs.sort_by(|a, b| {
         b.cost_ns.abs().total_cmp(&a.cost_ns.abs()).then_with(|| (&a.weight, a.m).cmp(&(&b.weight, b.m)))
     });
-    let [here, there] = [first, second].map(|table| table.device.fingerprint.clone());
-    Comparison {
-        pairs,
-        only: [missing(&a, &b), missing(&b, &a)],
-        total_ns,
-        drift: median(drifts),
-        devices: (here != there).then_some([here, there]),
-    }
+    let only = [missing(&a, &b), missing(&b, &a)];
+    let (here, there) = (first.device, second.device);
+    let devices = (here != there).then_some([here, there]);
+    Comparison { pairs, only, total_ns, drift: median(drifts), devices }
 }
 
-fn rows(decisions: &Decisions) -> Rows<'_> {
-    let weights = decisions.weights.iter();
-    weights.flat_map(|w| w.rows.iter().map(move |row| ((w.name.as_str(), row.m), (w, row)))).collect()
+fn rows(side: &Side) -> Rows<'_> {
+    side.rows.iter().map(|row| ((row.weight.as_str(), row.m), row)).collect()
 }
 
-fn pair(weight: &Weight, row: &Row, other_weight: &Weight, other: &Row, launches: f64) -> Pair {
+fn pair(row: &SideRow, other: &SideRow) -> Pair {
     let ([low, high], [other_low, other_high]) = (row.interval_ns, other.interval_ns);
     let change = if other_low > high {
         Change::Slower
@@ -118,17 +114,16 @@ fn pair(weight: &Weight, row: &Row, other_weight: &Weight, other: &Row, launches
     } else {
         Change::WithinNoise
     };
-    let plan = |weight: &Weight| format!("{} x {} in {}", weight.activation, weight.format, weight.layout);
-    let differ = |a: String, b: String| (a != b).then_some([a, b]);
+    let differ = |a: &String, b: &String| (a != b).then(|| [a.clone(), b.clone()]);
     Pair {
-        weight: weight.name.clone(),
+        weight: row.weight.clone(),
         m: row.m,
         change,
         time_ns: [row.time_ns, other.time_ns],
         ratio: other.time_ns / row.time_ns,
-        cost_ns: launches * (other.time_ns - row.time_ns),
-        kernels: differ(row.config.clone(), other.config.clone()),
-        plans: differ(plan(weight), plan(other_weight)),
+        cost_ns: row.launches * (other.time_ns - row.time_ns),
+        kernels: differ(&row.config, &other.config),
+        plans: differ(&row.plan, &other.plan),
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{Change, Comparison, Pair};
+use crate::style::{self, Columns};
 use crate::units::time;
 
 /// Text: rows that changed, or all of them, then the sums.
@@ -20,22 +21,25 @@ pub fn text(comparison: &Comparison, all: bool) -> String {
             all || pair.change != Change::WithinNoise || pair.kernels.is_some() || pair.plans.is_some()
         })
         .collect();
-    let width = shown.iter().map(|pair| pair.weight.len()).max().unwrap_or(0).max(6);
-    if !shown.is_empty() {
-        let _ = writeln!(
-            text,
-            "{:width$} {:>7} {:>9} {:>9} {:>7}  change",
-            "weight", "M", "first", "second", "ratio"
-        );
-    }
+    let mut columns =
+        Columns::new(&["weight", "#M", "#first", "#second", "#ratio", "change", "kernel and plan"]);
     for pair in shown {
         let Pair { weight, m, change, time_ns: [first, second], ratio, kernels, plans, .. } = pair;
-        let (first, second) = (time(*first), time(*second));
-        let _ =
-            writeln!(text, "{weight:width$} {m:>7} {first:>9} {second:>9} {ratio:>7.3}  {}", change.name());
-        for [before, after] in [plans, kernels].into_iter().flatten() {
-            let _ = writeln!(text, "{:width$}   {before} -> {after}", "");
-        }
+        let moved = moved(plans.as_ref(), kernels.as_ref());
+        let cells = [weight.clone(), m.to_string(), time(*first), time(*second), format!("{ratio:.3}x")];
+        columns.row(cells.into_iter().chain([change.name().to_owned(), moved]));
+        columns.style(
+            5,
+            match change {
+                Change::Slower => style::BAD,
+                Change::Faster => style::GOOD,
+                Change::WithinNoise => style::QUIET,
+            },
+        );
+    }
+    if !columns.is_empty() {
+        text += &columns.render();
+        text.push('\n');
     }
     for (rows, which) in only.iter().zip(["first", "second"]) {
         if !rows.is_empty() {
@@ -43,7 +47,7 @@ pub fn text(comparison: &Comparison, all: bool) -> String {
         }
     }
     let [slower, faster, same] = counts(comparison);
-    let _ = writeln!(text, "{slower} rows slower, {faster} faster, {same} within noise");
+    let _ = writeln!(text, "{} slower, {faster} faster, {same} within noise", style::count(slower, "row"));
     if pairs.is_empty() {
         return text;
     }
@@ -63,6 +67,33 @@ pub fn text(comparison: &Comparison, all: bool) -> String {
         );
     }
     text
+}
+
+/// What runs another kernel or is stored in another way, in few words; the JSON has the whole texts.
+pub(crate) fn moved(plans: Option<&[String; 2]>, kernels: Option<&[String; 2]>) -> String {
+    let plan = plans.map(|[before, after]| format!("{before} -> {after}"));
+    let moved: Vec<String> = plan.into_iter().chain(kernels.map(|[a, b]| parameters(a, b))).collect();
+    if moved.is_empty() { "the same".to_owned() } else { moved.join("; ") }
+}
+
+/// What differs between two kernels' texts.
+fn parameters(before: &str, after: &str) -> String {
+    let parts = |text: &'_ str| -> (String, Vec<(String, String)>) {
+        let (family, rest) = text.split_once('(').unwrap_or((text, ""));
+        let pairs = rest.trim_end_matches(')').split(',').filter_map(|part| part.split_once('='));
+        (family.to_owned(), pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    };
+    let ((family, own), (other_family, others)) = (parts(before), parts(after));
+    if family != other_family {
+        return format!("{family} -> {other_family}");
+    }
+    let other = |name: &str| others.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value);
+    let changed: Vec<String> = own
+        .iter()
+        .filter(|(name, value)| other(name) != value)
+        .map(|(name, value)| format!("{name} {value} -> {}", other(name)))
+        .collect();
+    format!("{family}: {}", changed.join(", "))
 }
 
 /// Rows that are slower, faster and within noise.
@@ -99,4 +130,17 @@ pub fn json(comparison: &Comparison) -> Value {
         "devices": comparison.devices,
         "counts": { "slower": slower, "faster": faster, "within_noise": same },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moved;
+
+    #[test]
+    fn what_moved_is_said_in_few_words() {
+        let kernels = |a: &str, b: &str| moved(None, Some(&[a.to_owned(), b.to_owned()]));
+        assert_eq!(kernels("f@1(a=1,b=2,c=3)", "f@1(a=1,b=4,c=5)"), "f@1: b 2 -> 4, c 3 -> 5");
+        assert_eq!(kernels("f@1(a=1)", "g@2(a=1)"), "f@1 -> g@2");
+        assert_eq!(moved(None, None), "the same");
+    }
 }

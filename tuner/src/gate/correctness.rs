@@ -26,7 +26,9 @@ pub struct Gate<'b> {
     odd: Vec<OddShape<'b>>,
     references: Vec<(Problem, Reference)>,
     deterministic: bool,
+    /// Of the last candidate on the real operands.
     output: Vec<f32>,
+    /// Of everything else.
     again: Vec<f32>,
 }
 
@@ -65,7 +67,10 @@ impl<'b> Gate<'b> {
         config: &Config,
     ) -> Result<(), String> {
         real.run(problem, config, &mut self.output).map_err(|fault| fault.to_string())?;
-        self.check(operands, problem)?;
+        let output = std::mem::take(&mut self.output);
+        let checked = self.check(operands, problem, &output);
+        self.output = output;
+        checked?;
         if self.deterministic {
             if !(config.family().deterministic)(config) {
                 return Err("not deterministic, and the declaration asks for it".into());
@@ -82,24 +87,35 @@ impl<'b> Gate<'b> {
         let Some(index) = self.odd.iter().position(covers) else { return Ok(()) };
         let shape = &mut self.odd[index];
         let odd = odd_problem(problem, &shape.operands);
-        match shape.session.run(&odd, config, &mut self.output) {
+        match shape.session.run(&odd, config, &mut self.again) {
             Ok(()) => {}
             // A config may be legal on the real shape only.
             Err(RunFault::NotLaunchable(_)) => return Ok(()),
             Err(fault) => return Err(format!("on the odd shape {odd}: {fault}")),
         }
         let operands = self.odd[index].operands.clone();
-        self.check(&operands, &odd).map_err(|why| format!("on the odd shape {odd}: {why}"))
+        let output = std::mem::take(&mut self.again);
+        let checked = self.check(&operands, &odd, &output);
+        self.again = output;
+        checked.map_err(|why| format!("on the odd shape {odd}: {why}"))
     }
 
-    /// Compares the output with the reference.
-    fn check(&mut self, operands: &Operands, problem: &Problem) -> Result<(), String> {
+    /// The output on the real operands of the candidate that was admitted last, M × N.
+    pub fn admitted_output(&self) -> &[f32] {
+        &self.output
+    }
+
+    /// Compares an output of the problem on those operands with the reference.
+    ///
+    /// # Errors
+    /// Where it is wrong.
+    pub fn check(&mut self, operands: &Operands, problem: &Problem, output: &[f32]) -> Result<(), String> {
         if !self.references.iter().any(|(known, _)| known == problem) {
             let reference = reference(operands, problem);
             self.references.push((*problem, reference));
         }
         let (_, reference) = self.references.iter().find(|(known, _)| known == problem).expect("just added");
-        reference.check(&self.output, problem.out).map(|_| ()).map_err(|mismatch| mismatch.to_string())
+        reference.check(output, problem.out).map(|_| ()).map_err(|mismatch| mismatch.to_string())
     }
 }
 

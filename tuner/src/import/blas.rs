@@ -4,6 +4,72 @@
 //! the call T,N with A = W: the weight is A, so that our N is the call's m, our M its n. A weight is laid out anew when it
 //! is loaded, so its transposition and leading dimension are no matter. Activation and output are taken where they lie:
 //! if they are transposed or strided, the declaration cannot say so.
+//!
+//! Both write lines of plain fields between commas, without quotes, so that both are walked by [`lines`] and added by
+//! [`Row::push`].
+
+use super::foreign::{Entry, Foreign, NONE, Operation};
+
+/// A row of TunableOp or hipBLASLt: a call, and what was found for it.
+pub(super) struct Row<'t> {
+    /// Its line.
+    pub(super) line: u32,
+    /// The call.
+    pub(super) call: Call,
+    /// Calls of one launch.
+    pub(super) batch: u32,
+    /// The solution, or empty in an untuned list.
+    pub(super) kernel: &'t str,
+    /// Whose it is.
+    pub(super) library: &'t str,
+    /// Its number, where it has one.
+    pub(super) index: Option<i32>,
+    /// Its time in µs.
+    pub(super) time_us: Option<f64>,
+    /// The key or row as it is written.
+    pub(super) origin: &'t str,
+    /// Why a declaration cannot express it, beside what the call says.
+    pub(super) obstacle: Option<&'static str>,
+}
+
+impl Row<'_> {
+    /// Adds the row to a file.
+    pub(super) fn push(self, foreign: &mut Foreign, operation: Operation) {
+        let operation = foreign.operation(operation);
+        let kernel = foreign.intern(self.kernel);
+        let library = if kernel == NONE { NONE } else { foreign.intern(self.library) };
+        let batched = (self.batch > 1).then_some("a batch of several GEMMs in one launch");
+        let obstacle = batched.or(self.obstacle).or_else(|| self.call.obstacle());
+        let obstacle = obstacle.map_or(NONE, |reason| foreign.intern(reason));
+        let origin = if kernel == NONE { NONE } else { foreign.intern(self.origin) };
+        let [m, n, k] = self.call.problem();
+        foreign.push(Entry {
+            line: self.line,
+            operation,
+            batch: self.batch,
+            m,
+            n,
+            k,
+            library,
+            kernel,
+            split_k: None,
+            time_us: self.time_us,
+            error: None,
+            tflops: None,
+            index: self.index,
+            origin,
+            obstacle,
+        });
+    }
+}
+
+/// Lines with their numbers, from 1, and their fields, blanks around them left out. Empty lines are none.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, &str, Vec<&str>)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index as u32 + 1, line.trim()));
+    numbered
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(number, line)| (number, line, line.split(',').map(str::trim).collect()))
+}
 
 /// A call.
 #[derive(Clone, Copy)]

@@ -244,7 +244,8 @@ fn prior(foreign: &Foreign, entry: &Entry, key: &Key, weight: String) -> Prior {
         _ => None,
     };
     Prior {
-        source: foreign.source.name(),
+        source: foreign.source.name().to_owned(),
+        family: foreign.family.map_or("", |family| family.name()).to_owned(),
         file: file_name(&foreign.file),
         line: entry.line,
         device: operation.arch.clone(),
@@ -256,7 +257,7 @@ fn prior(foreign: &Foreign, entry: &Entry, key: &Key, weight: String) -> Prior {
         k: entry.k,
         activation: operation.a.name().to_owned(),
         format: operation.b.name().to_owned(),
-        scaling: operation.scales.name(),
+        scaling: operation.scales.name().to_owned(),
         out: key.out.name().to_owned(),
         bias: operation.bias,
         preshuffled: operation.preshuffled,
@@ -268,6 +269,8 @@ fn prior(foreign: &Foreign, entry: &Entry, key: &Key, weight: String) -> Prior {
         split_k_written: entry.split_k,
         time_ns,
         error_ratio: entry.error,
+        index: entry.index,
+        origin: foreign.name(entry.origin).to_owned(),
         remark: remarks.join("; "),
     }
 }

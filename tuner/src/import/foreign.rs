@@ -33,7 +33,15 @@ pub struct Foreign {
     pub names_arch: bool,
     names: Vec<Box<str>>,
     index: HashMap<Box<str>, u32>,
+    /// Rows and faults beyond what is kept.
+    beyond: [usize; 2],
 }
+
+/// Most rows of a file that are kept. AITER's largest family has some 40,000.
+pub const ROWS_MAX: usize = 2_000_000;
+
+/// Most faults of a file that are kept; the others are counted.
+pub const FAULTS_MAX: usize = 10_000;
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +70,10 @@ pub struct Entry {
     pub error: Option<f64>,
     /// Throughput in TFLOP/s as it is written.
     pub tflops: Option<f64>,
+    /// The kernel's number in the source's own list, which holds for one build.
+    pub index: Option<i32>,
+    /// The row or key as the source writes it, or [`NONE`] where it follows from the other fields.
+    pub origin: u32,
     /// Why a declaration cannot express the row, or [`NONE`].
     pub obstacle: u32,
 }
@@ -191,6 +203,28 @@ impl Foreign {
             names_arch: true,
             names: Vec::new(),
             index: HashMap::new(),
+            beyond: [0; 2],
+        }
+    }
+
+    /// Adds a row, if there is room.
+    pub(super) fn push(&mut self, entry: Entry) {
+        if self.entries.len() < ROWS_MAX {
+            self.entries.push(entry);
+        } else {
+            self.beyond[0] += 1;
+        }
+    }
+
+    /// Says what was not kept, when the file has been read.
+    pub(super) fn seal(&mut self) {
+        let [rows, faults] = std::mem::take(&mut self.beyond);
+        for (count, what) in [(rows, "rows"), (faults, "faults")] {
+            if count > 0 {
+                let message = format!("{count} {what} more than are kept of one file");
+                let fault = Fault::of_file(&self.file, message, "split the file");
+                self.faults.push(fault);
+            }
         }
     }
 
@@ -243,6 +277,10 @@ impl Foreign {
 
     /// Notes a fault of a line.
     pub(super) fn fault(&mut self, line: u32, field: &str, message: impl Into<String>, help: &str) {
+        if self.faults.len() >= FAULTS_MAX {
+            self.beyond[1] += 1;
+            return;
+        }
         self.faults.push(Fault {
             file: self.file.clone(),
             line: (line > 0).then_some(line as usize),

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::Source;
-use super::blas::Call;
-use super::foreign::{Element, Entry, Foreign, NONE, Operation, Scales};
+use super::blas::{Call, Row, lines};
+use super::foreign::{Element, Foreign, Operation, Scales};
 use crate::diag::BadInput;
 
 /// The columns of a row without a header, by place; what is not read here has no name.
@@ -52,17 +52,15 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
     let mut columns: HashMap<String, usize> =
         PLACES.iter().map(|(name, place)| ((*name).to_owned(), *place)).collect();
     let (mut width, mut recognised) = (WIDTH, false);
-    for (index, line) in text.lines().map(str::trim).enumerate() {
-        let number = index as u32 + 1;
+    for (number, line, fields) in lines(text) {
         if let Some(version) = line.strip_prefix("Git Version") {
             foreign.software.push(format!("HIPBLASLT={}", version.trim_start_matches([':', ' '])));
             recognised = true;
         } else if let Some(arguments) = line.split_once("hipblaslt-bench").map(|(_, rest)| rest) {
             recognised = true;
             let options = options(arguments);
-            push(&mut foreign, number, |name| options.get(name).map_or("", |value| value));
+            push(&mut foreign, number, line, |name| options.get(name).map_or("", |value| value));
         } else if line.contains(',') {
-            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
             if fields[0] == "transA" {
                 columns = fields.iter().enumerate().map(|(at, name)| ((*name).to_owned(), at)).collect();
                 // The bench prints the name this way.
@@ -73,14 +71,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
                 recognised = true;
             } else if fields.len() == width || fields.len() == WIDTH {
                 recognised = true;
-                push(&mut foreign, number, |name| {
+                push(&mut foreign, number, line, |name| {
                     columns.get(name).and_then(|place| fields.get(*place)).copied().unwrap_or("")
                 });
             } else {
                 let message = format!("{} fields, not {width}", fields.len());
                 foreign.fault(number, "", message, "hipBLASLt passes over such a line: tune the row again");
             }
-        } else if !line.is_empty() {
+        } else {
             foreign.fault(number, "", "is neither a row nor a bench line", "remove the line");
         }
     }
@@ -122,7 +120,7 @@ fn options(arguments: &str) -> HashMap<String, String> {
     options
 }
 
-fn push<'a>(foreign: &mut Foreign, line: u32, field: impl Fn(&str) -> &'a str) {
+fn push<'a>(foreign: &mut Foreign, line: u32, text: &str, field: impl Fn(&str) -> &'a str) {
     let number = |name: &str| field(name).parse::<u32>().ok().filter(|value| *value > 0);
     let (Some(m), Some(n), Some(k)) = (number("m"), number("n"), number("k")) else {
         foreign.fault(line, "m, n, k", "are no dimensions", "whole numbers from 1");
@@ -140,7 +138,7 @@ fn push<'a>(foreign: &mut Foreign, line: u32, field: impl Fn(&str) -> &'a str) {
         _ => Scales::Usual,
     };
     let (arch, units) = (field("arch").split(':').next().unwrap_or("").to_owned(), number("cu"));
-    let operation = foreign.operation(Operation {
+    let operation = Operation {
         arch,
         units,
         a: Element::parse(field("b_type")),
@@ -151,35 +149,18 @@ fn push<'a>(foreign: &mut Foreign, line: u32, field: impl Fn(&str) -> &'a str) {
         preshuffled: false,
         // Its key has no leading dimensions.
         variant: Call { leading: None, ..call }.variant(),
-    });
-    let batch = number("batch_count").unwrap_or(1);
-    let solution = field("solution_index").parse::<i64>().ok().filter(|index| *index >= 0);
-    let time_us = field("us").parse::<f64>().ok();
-    let kernel = match solution {
-        Some(index) => foreign.intern(&format!("solution {index}")),
-        None => NONE,
     };
-    let library = if kernel == NONE { NONE } else { foreign.intern("hipblaslt") };
-    let obstacle = match (batch > 1, matches!(field("grouped_gemm"), "1" | "true")) {
-        (true, _) => Some("a batch of several GEMMs in one launch"),
-        (_, true) => Some("a grouped GEMM"),
-        _ => call.obstacle(),
-    };
-    let obstacle = obstacle.map_or(NONE, |reason| foreign.intern(reason));
-    let [m, n, k] = call.problem();
-    foreign.entries.push(Entry {
+    let index = field("solution_index").parse::<i32>().ok().filter(|index| *index >= 0);
+    Row {
         line,
-        operation,
-        batch,
-        m,
-        n,
-        k,
-        library,
-        kernel,
-        split_k: None,
-        time_us,
-        error: None,
-        tflops: None,
-        obstacle,
-    });
+        call,
+        batch: number("batch_count").unwrap_or(1),
+        kernel: &index.map_or_else(String::new, |index| format!("solution {index}")),
+        library: "hipblaslt",
+        index,
+        time_us: field("us").parse().ok(),
+        origin: text,
+        obstacle: matches!(field("grouped_gemm"), "1" | "true").then_some("a grouped GEMM"),
+    }
+    .push(foreign, operation);
 }

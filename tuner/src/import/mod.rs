@@ -9,6 +9,7 @@
 //! * A prior is never a decision: it carries its device, CU count and software, and is written to a file of its own.
 //! * What a declaration cannot express is listed with its line and reason, not dropped.
 //! * Input files are only read.
+//! * What a file can take of memory is bounded: by its size, its rows and its faults; what is beyond is counted, and said.
 
 pub mod aiter;
 mod blas;
@@ -28,11 +29,14 @@ use crate::diag::BadInput;
 
 pub use convert::{Converted, Unexpressed, declare};
 pub(crate) use convert::{ERROR_TOLERANCE, aiter_unknown, is_placeholder};
-pub use foreign::{Element, Entry, Foreign, NONE, Operation, Scales};
-pub use prior::{Prior, to_csv as priors_to_csv};
+pub use foreign::{Element, Entry, FAULTS_MAX, Foreign, NONE, Operation, ROWS_MAX, Scales};
+pub use prior::{Prior, from_csv as priors_from_csv, to_csv as priors_to_csv};
 
-/// Largest file that is read: 256 MiB.
-pub const FILE_MAX: u64 = 256 << 20;
+/// Largest file that is read: 64 MiB. With [`ROWS_MAX`] and [`FAULTS_MAX`] it bounds what a hostile file can take.
+pub const FILE_MAX: u64 = 64 << 20;
+
+/// Largest JSON file: its tree takes many times its text.
+const JSON_MAX: usize = 4 << 20;
 
 /// Whose file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -96,7 +100,7 @@ pub fn read_text(path: &Path) -> Result<String, BadInput> {
     let mut text = String::new();
     let read = File::open(path).map_err(unreadable)?.take(FILE_MAX + 1).read_to_string(&mut text);
     if read.map_err(unreadable)? as u64 > FILE_MAX {
-        return Err(BadInput::one(path, "is larger than 256 MiB", "this is no tuning table"));
+        return Err(BadInput::one(path, "is larger than 64 MiB", "this is no tuning table"));
     }
     Ok(text)
 }
@@ -106,11 +110,17 @@ pub fn read_text(path: &Path) -> Result<String, BadInput> {
 /// # Errors
 /// If the file as a whole is not of this source; faults of rows are in [`Foreign::faults`].
 pub fn parse(source: Source, path: &Path, text: &str) -> Result<Foreign, BadInput> {
-    match source {
+    let is_json = matches!(source, Source::Vllm | Source::Triton);
+    if is_json && text.len() > JSON_MAX {
+        return Err(BadInput::one(path, "is larger than 4 MiB", "a file of configs by M has a few KiB"));
+    }
+    let mut foreign = match source {
         Source::Aiter => aiter::parse(path, text),
         Source::TunableOp => tunableop::parse(path, text),
         Source::HipBlasLt => hipblaslt::parse(path, text),
         Source::Vllm => vllm::parse(path, text),
         Source::Triton => triton::parse(path, text),
-    }
+    }?;
+    foreign.seal();
+    Ok(foreign)
 }

@@ -1,12 +1,19 @@
 //! Prior evidence: what another tuner found, one line a row, in a file that no command takes decisions from.
 
-use serde::Serialize;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diag::{BadInput, Fault};
 
 /// One row of another tuner.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Prior {
     /// Whose file it is from.
-    pub source: &'static str,
+    pub source: String,
+    /// AITER's family, or empty.
+    pub family: String,
     /// The file's name.
     pub file: String,
     /// Its line.
@@ -30,7 +37,7 @@ pub struct Prior {
     /// The weight's format.
     pub format: String,
     /// Granularity of the scales.
-    pub scaling: &'static str,
+    pub scaling: String,
     /// Element type of the output.
     pub out: String,
     /// Whether a bias was added.
@@ -53,6 +60,10 @@ pub struct Prior {
     pub time_ns: Option<f64>,
     /// Share of wrong elements that was recorded.
     pub error_ratio: Option<f64>,
+    /// The kernel's number in the source's own list, which holds for one build.
+    pub index: Option<i32>,
+    /// The source's own key or row, where the other columns do not give it.
+    pub origin: String,
     /// What makes the row doubtful, or empty.
     pub remark: String,
 }
@@ -72,4 +83,25 @@ pub fn to_csv(priors: &[Prior]) -> String {
         writer.serialize(prior).expect("writing to memory");
     }
     String::from_utf8(writer.into_inner().expect("writing to memory")).expect("all fields are UTF-8")
+}
+
+/// Reads a file of prior evidence; `file` is for messages.
+///
+/// # Errors
+/// All faulty lines.
+pub fn from_csv(file: &Path, text: &str) -> Result<Vec<Prior>, BadInput> {
+    let (mut priors, mut faults) = (Vec::new(), Vec::new());
+    for record in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+        match record {
+            Ok(prior) => priors.push(prior),
+            Err(error) => faults.push(Fault {
+                file: file.into(),
+                line: error.position().map(|position| position.line() as usize),
+                field: String::new(),
+                message: error.to_string(),
+                help: "this file is written by `tilewright import`: import again".into(),
+            }),
+        }
+    }
+    if faults.is_empty() { Ok(priors) } else { Err(BadInput(faults)) }
 }

@@ -63,7 +63,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
         };
         let kernel = foreign.intern(&kernel);
         let obstacle = reason.map_or(NONE, |reason| foreign.intern(reason));
-        foreign.entries.push(Entry {
+        foreign.push(Entry {
             line,
             operation,
             batch: size("B").unwrap_or(1),
@@ -76,6 +76,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
             time_us: None,
             error: None,
             tflops: None,
+            index: None,
+            origin: NONE,
             obstacle,
         });
     }

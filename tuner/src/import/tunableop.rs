@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use super::Source;
-use super::blas::Call;
-use super::foreign::{Element, Entry, Foreign, NONE, Operation, Scales};
+use super::blas::{Call, Row, lines};
+use super::foreign::{Element, Foreign, Operation, Scales};
 use crate::diag::BadInput;
 
 /// Reads a file.
@@ -18,10 +18,8 @@ use crate::diag::BadInput;
 pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
     let mut foreign = Foreign::new(path, Source::TunableOp);
     let mut arch = String::new();
-    for (index, line) in text.lines().enumerate() {
-        let (number, fields) = (index as u32 + 1, line.split(',').map(str::trim).collect::<Vec<_>>());
+    for (number, _, fields) in lines(text) {
         match fields.as_slice() {
-            [""] => {}
             ["Validator", name, value @ ..] => {
                 if *name == "GCN_ARCH_NAME" {
                     arch = value.first().and_then(|v| v.split(':').next()).unwrap_or("").to_owned();
@@ -30,7 +28,9 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
             }
             [signature, parameters, rest @ ..] if signature.contains("TunableOp_") => {
                 match row(signature, parameters, &arch) {
-                    Ok((operation, batch, call)) => push(&mut foreign, number, operation, batch, &call, rest),
+                    Ok(read) => {
+                        push(&mut foreign, number, read, &format!("{signature},{parameters}"), rest);
+                    }
                     Err((field, message)) => {
                         foreign.fault(number, field, message, "record the operation again")
                     }
@@ -47,41 +47,25 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
     Ok(foreign)
 }
 
-fn push(foreign: &mut Foreign, line: u32, operation: Operation, batch: u32, call: &Call, rest: &[&str]) {
-    let operation = foreign.operation(operation);
+fn push(foreign: &mut Foreign, line: u32, (operation, batch, call): Read, origin: &str, rest: &[&str]) {
     let solution = rest.first().copied().unwrap_or("");
-    // `Gemm_Hipblaslt_TN_52565`: the part after Gemm is the library.
-    let library = solution.split('_').nth(1).unwrap_or(if solution.is_empty() { "" } else { "default" });
     let time = rest.get(1).copied().unwrap_or("");
     let time_us = time.parse::<f64>().ok().map(|ms| ms * 1e3);
-    if !solution.is_empty() && time_us.is_none() && !solution.starts_with("BLAS_PARAMS") {
+    // An untuned list may have the call's parameters in the solution's place.
+    let kernel = if solution.starts_with("BLAS_PARAMS") { "" } else { solution };
+    if !kernel.is_empty() && time_us.is_none() {
         foreign.fault(line, "time", format!("{time:?} is no number of milliseconds"), "tune the row again");
     }
-    let kernel = if solution.starts_with("BLAS_PARAMS") { NONE } else { foreign.intern(solution) };
-    let library = if kernel == NONE { NONE } else { foreign.intern(&library.to_ascii_lowercase()) };
-    let obstacle = if batch > 1 { Some("a batch of several GEMMs in one launch") } else { call.obstacle() };
-    let obstacle = obstacle.map_or(NONE, |reason| foreign.intern(reason));
-    let [m, n, k] = call.problem();
-    foreign.entries.push(Entry {
-        line,
-        operation,
-        batch,
-        m,
-        n,
-        k,
-        library,
-        kernel,
-        split_k: None,
-        time_us,
-        error: None,
-        tflops: None,
-        obstacle,
-    });
+    // `Gemm_Hipblaslt_TN_52565`: the part after Gemm is the library, the last one its number.
+    let library = kernel.split('_').nth(1).unwrap_or("default").to_ascii_lowercase();
+    let index = kernel.rsplit('_').next().and_then(|number| number.parse().ok());
+    Row { line, call, batch, kernel, library: &library, index, time_us, origin, obstacle: None }
+        .push(foreign, operation);
 }
 
-type Row = (Operation, u32, Call);
+type Read = (Operation, u32, Call);
 
-fn row(signature: &str, parameters: &str, arch: &str) -> Result<Row, (&'static str, String)> {
+fn row(signature: &str, parameters: &str, arch: &str) -> Result<Read, (&'static str, String)> {
     let unknown = || ("operation", format!("{signature:?} is no operation this reads"));
     let (kind, rest) = signature.split_once("TunableOp_").ok_or_else(unknown)?;
     let (types, transposes) = rest.rsplit_once('_').ok_or_else(unknown)?;

@@ -78,7 +78,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
             continue;
         };
         let kernel = foreign.intern(&kernel);
-        foreign.entries.push(Entry {
+        foreign.push(Entry {
             line,
             operation,
             batch: 1,
@@ -91,6 +91,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Foreign, BadInput> {
             time_us: None,
             error: None,
             tflops: None,
+            index: None,
+            origin: NONE,
             obstacle,
         });
     }

@@ -3,8 +3,11 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::record::Record;
+use crate::files;
 
 /// The largest journal that is read, in bytes. A run of a few hundred contests writes some tens of MiB.
 const MAX_BYTES: u64 = 4 << 30;
@@ -13,6 +16,8 @@ const MAX_BYTES: u64 = 4 << 30;
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Whether the last line may be without its end.
+    torn: bool,
 }
 
 /// What was read from a journal.
@@ -57,11 +62,40 @@ impl Journal {
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
         let (reading, torn) = read_from(&mut file, path)?;
+        if file.metadata().map_err(io)?.len() == 0
+            && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+        {
+            files::sync_folder(folder).map_err(io)?;
+        }
         if torn {
             // A torn line stays where it is, as a line of its own.
             file.write_all(b"\n").map_err(io)?;
         }
-        Ok((Journal { path: path.into(), file }, reading))
+        Ok((Journal { path: path.into(), file, torn: false }, reading))
+    }
+
+    /// As [`Journal::open`], but waits while another process holds the lock. `waits` is called once, if it has to; `stop`
+    /// ends the waiting.
+    ///
+    /// # Errors
+    /// As there; also if it was still locked when `stop` was set.
+    pub fn open_when_free(
+        path: &Path,
+        stop: &AtomicBool,
+        waits: impl FnOnce(),
+    ) -> Result<(Self, Reading), JournalError> {
+        let mut waits = Some(waits);
+        loop {
+            match Journal::open(path) {
+                Err(JournalError::Locked(_)) if !stop.load(Ordering::Relaxed) => {
+                    if let Some(waits) = waits.take() {
+                        waits();
+                    }
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Appends a record and hands it to the operating system.
@@ -69,11 +103,17 @@ impl Journal {
     /// # Errors
     /// If the disk is full or gone.
     pub fn append(&mut self, record: &Record) -> Result<(), JournalError> {
-        let json = serde_json::to_string(record).expect("records are plain data");
-        let line = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        let line = line(record);
+        let io = |source| JournalError::Io { path: self.path.clone(), source };
+        if self.torn {
+            // What a full disk left of a record becomes a line of its own.
+            self.file.write_all(b"\n").map_err(io)?;
+            self.torn = false;
+        }
+        files::write(&mut self.file, line.as_bytes()).map_err(|source| {
+            self.torn = true;
+            io(source)
+        })
     }
 
     /// Waits until everything appended so far is on disk.
@@ -83,6 +123,12 @@ impl Journal {
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.file.sync_data().map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
+}
+
+/// A record as it stands in a journal, line end included.
+pub fn line(record: &Record) -> String {
+    let json = serde_json::to_string(record).expect("records are plain data");
+    format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
 }
 
 /// Reads a journal without taking its lock.

@@ -12,7 +12,7 @@ pub struct History {
 }
 
 /// One run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Segment {
     /// What the run was.
     pub header: RunHeader,
@@ -57,6 +57,22 @@ impl History {
         History { segments }
     }
 
+    /// Takes the last run out if it was killed, and if `header` would be the same run: then it can go on exactly where it
+    /// was. A run that the budget or the user ended is over, and a new one only [takes over](History::resume) from it.
+    pub fn take_interrupted(&mut self, header: &RunHeader) -> Option<Segment> {
+        let last = self.segments.last()?;
+        // The clock's resolution is measured anew each time.
+        let same = RunHeader { resolution_ns: last.header.resolution_ns, ..header.clone() } == last.header;
+        let stopped = last.records.iter().any(|record| matches!(record, Record::Stopped { .. }));
+        if last.ended() || stopped || !same { None } else { self.segments.pop() }
+    }
+
+    /// Whether the last run was killed after it had written a table with that hash, and before it could say so.
+    pub fn has_written(&self, table: &str) -> bool {
+        let last = self.segments.last().and_then(|segment| segment.records.last());
+        matches!(last, Some(Record::Decided { table: written }) if written == table)
+    }
+
     /// What can be taken over as it is: the finished work of the latest runs that did not end and asked the same
     /// question (declaration, device, tuner version, seed, regime).
     pub fn resume(&self, header: &RunHeader) -> Resume {
@@ -87,6 +103,7 @@ impl History {
         }
         resume
     }
+
     /// Launches and evaluations of the last run that ended by itself, for the same declaration on the same device.
     pub fn last_finished(&self, header: &RunHeader) -> Option<[u64; 2]> {
         let same =

@@ -1,6 +1,9 @@
 //! What a journal holds.
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use tilewright_kernels::backend::Fingerprint;
+use tilewright_kernels::{BackendKind, Caps, Device};
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +19,31 @@ pub enum Record {
         formats: String,
         /// Relative error of the output, Frobenius norm.
         error: f64,
+    },
+    /// There are no answers about a weight, for instance because the device has no room for it.
+    Refused {
+        /// Name of the GEMM in the declaration.
+        gemm: String,
+        /// Why.
+        reason: String,
+    },
+    /// A candidate is about to be run for the first time in a contest. Without an answer after it, it was in flight when
+    /// the run died.
+    Trying {
+        /// Canonical text of the problem variant and config.
+        candidate: String,
+    },
+    /// The run was interrupted before this and goes on here.
+    Resumed {
+        /// Nanoseconds since the run began, without the interruption.
+        at: f64,
+    },
+    /// This device took a weight from the queue that several share.
+    Take {
+        /// Its position among the works.
+        work: usize,
+        /// The time it may take, nanoseconds, if the run has a budget.
+        time_ns: Option<f64>,
     },
     /// A contest begins.
     Contest {
@@ -66,6 +94,11 @@ pub enum Record {
     Plan(PlanRecord),
     /// The final verdict of a contest.
     Verdict(Verdict),
+    /// The table is decided and about to be written.
+    Decided {
+        /// Hash of the decisions as they are written.
+        table: String,
+    },
     /// The run ended by itself and wrote its table.
     End {
         /// Timed launches of this run, warm-up included.
@@ -93,14 +126,20 @@ pub struct RunHeader {
     /// Time budget in seconds, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub budget_s: Option<f64>,
+    /// Time for one weight in seconds, if that is limited.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_gemm_s: Option<f64>,
     /// `cold` or `hot`.
     pub regime: String,
     /// Shortest time the clock can tell apart, nanoseconds.
     pub resolution_ns: f64,
+    /// Which of how many devices that shared one queue this is the run of, from 0.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<[usize; 2]>,
 }
 
 /// A [`tilewright_kernels::Device`] as written in a journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRecord {
     /// Backend name.
     pub backend: String,
@@ -114,6 +153,40 @@ pub struct DeviceRecord {
     pub units: u32,
     /// Cache sizes in KiB: level 1, level 2, last level.
     pub caches_kib: [u32; 3],
+}
+
+impl DeviceRecord {
+    /// What is written of a device.
+    pub fn of(device: &Device, fingerprint: &Fingerprint) -> Self {
+        DeviceRecord {
+            backend: device.backend.name().into(),
+            model: fingerprint.model.clone(),
+            features: fingerprint.features.clone(),
+            caps: device.caps.names().map(str::to_string).collect(),
+            units: device.units,
+            caches_kib: [device.l1_kib, device.l2_kib, device.llc_kib],
+        }
+    }
+
+    /// The device that was written down.
+    ///
+    /// # Errors
+    /// If its backend is none of this version.
+    pub fn device(&self) -> anyhow::Result<(Device, Fingerprint)> {
+        let backend = BackendKind::from_name(&self.backend).with_context(|| {
+            format!("the device is of a backend {:?} that this version does not have", self.backend)
+        })?;
+        let mut caps = Caps::NONE;
+        for (name, cap) in Caps::NAMES {
+            if self.caps.iter().any(|recorded| recorded == name) {
+                caps = caps.with(*cap);
+            }
+        }
+        let [l1_kib, l2_kib, llc_kib] = self.caches_kib;
+        let device = Device { backend, caps, units: self.units, l1_kib, l2_kib, llc_kib };
+        let (model, features) = (self.model.clone(), self.features.clone());
+        Ok((device, Fingerprint { backend, model, features, units: self.units }))
+    }
 }
 
 /// One (N, K, M) with the problem variants that compete in it.

@@ -27,11 +27,11 @@ impl FromStr for Target {
 
 /// The limits of one device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Bytes per second from memory.
-    pub(super) bandwidth: f64,
+    pub(crate) bandwidth: f64,
     /// Operations per second by the wider operand: above 8 bits, 8 bits, below.
-    pub(super) ops: [f64; 3],
+    ops: [f64; 3],
     /// Units that `ops` are of.
     units: u32,
 }
@@ -42,7 +42,7 @@ const GFX950: Limits = Limits { bandwidth: 8.0e12, ops: [2516.6e12, 5033.2e12, 1
 const H200: Limits = Limits { bandwidth: 4.8e12, ops: [989.5e12, 1979.0e12, 1979.0e12], units: 132 };
 
 /// CU counts that devices of an architecture are sold or partitioned with; empty where none are known.
-pub(super) fn unit_counts(arch: &str) -> &'static [u32] {
+pub(crate) fn unit_counts(arch: &str) -> &'static [u32] {
     match arch {
         "gfx942" => &[20, 38, 64, 80, 152, 228, 304],
         "gfx950" => &[128, 256],
@@ -51,7 +51,7 @@ pub(super) fn unit_counts(arch: &str) -> &'static [u32] {
 }
 
 /// The limits of an architecture or product with that many units.
-pub(super) fn of(arch: &str, units: Option<u32>) -> Option<Limits> {
+pub(crate) fn of(arch: &str, units: Option<u32>) -> Option<Limits> {
     let lower = arch.to_ascii_lowercase();
     let limits = match lower.as_str() {
         "gfx942" => GFX942,
@@ -66,23 +66,27 @@ pub(super) fn of(arch: &str, units: Option<u32>) -> Option<Limits> {
 }
 
 impl Limits {
+    /// Operations per second where the wider operand has that many bits per element; unbounded for 0, an unknown type.
+    pub(crate) fn ops(&self, bits: f64) -> f64 {
+        match bits {
+            bits if bits > 8.5 => self.ops[0],
+            bits if bits > 6.5 => self.ops[1],
+            bits if bits > 0.0 => self.ops[2],
+            _ => f64::INFINITY,
+        }
+    }
+
     /// The least time of an operation, in µs, by memory and by arithmetic.
-    pub(super) fn floor_us(&self, operation: &Operation, sizes: [u32; 4]) -> [f64; 2] {
+    pub(crate) fn floor_us(&self, operation: &Operation, sizes: [u32; 4]) -> [f64; 2] {
         let [batch, m, n, k] = sizes.map(f64::from);
         let bits = m * k * operation.a.bits() + n * k * operation.b.bits() + m * n * operation.out.bits();
         // Elements of an unknown type have 0 bits: then nothing is known of the arithmetic either.
-        let wider = operation.a.bits().max(operation.b.bits());
-        let ops = match wider {
-            wider if wider > 8.5 => self.ops[0],
-            wider if wider > 6.5 => self.ops[1],
-            wider if wider > 0.0 => self.ops[2],
-            _ => f64::INFINITY,
-        };
+        let ops = self.ops(operation.a.bits().max(operation.b.bits()));
         [batch * bits / 8.0 / self.bandwidth * 1e6, 2.0 * batch * m * n * k / ops * 1e6]
     }
 }
 
 /// The dimensions of a row.
-pub(super) fn sizes(entry: &Entry) -> [u32; 4] {
+pub(crate) fn sizes(entry: &Entry) -> [u32; 4] {
     [entry.batch, entry.m, entry.n, entry.k]
 }

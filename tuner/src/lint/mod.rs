@@ -8,7 +8,7 @@
 //! Invariant: findings are a function of the files' content and order; files are only read.
 
 pub mod coverage;
-mod limits;
+pub(crate) mod limits;
 mod ours;
 pub mod output;
 mod rows;
@@ -46,6 +46,8 @@ pub enum Rule {
     CuCount,
     /// A table whose rows do not say the architecture.
     MissingArch,
+    /// A table without rows.
+    EmptyTable,
     /// Ours: what makes a table unfit to compile.
     TableFault,
     /// Ours: what is worth knowing of a table.
@@ -58,7 +60,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 15] = [
+    pub const ALL: [Rule; 16] = [
         Rule::Unreadable,
         Rule::PlaceholderTime,
         Rule::ImpossibleTime,
@@ -70,6 +72,7 @@ impl Rule {
         Rule::Fp8Encoding,
         Rule::CuCount,
         Rule::MissingArch,
+        Rule::EmptyTable,
         Rule::TableFault,
         Rule::TableDoubt,
         Rule::StaleModule,
@@ -90,6 +93,7 @@ impl Rule {
             Rule::Fp8Encoding => "fp8-encoding",
             Rule::CuCount => "cu-count",
             Rule::MissingArch => "missing-arch",
+            Rule::EmptyTable => "empty-table",
             Rule::TableFault => "table-fault",
             Rule::TableDoubt => "table-doubt",
             Rule::StaleModule => "stale-module",
@@ -119,6 +123,7 @@ impl Rule {
             }
             Rule::CuCount => "a CU count that is not the device's: the row never matches",
             Rule::MissingArch => "rows without an architecture, which match any device of their CU count",
+            Rule::EmptyTable => "a table without rows: every GEMM runs a default",
             Rule::TableFault => "what keeps a tilewright table from compiling",
             Rule::TableDoubt => "what is worth knowing of a tilewright table",
             Rule::StaleModule => "a generated module that is not what its decisions compile to",

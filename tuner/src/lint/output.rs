@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::coverage::Coverage;
 use super::{Finding, Report, Rule};
+use crate::style;
 
 /// Text: findings, at most `most` of one rule in one file, then the counts.
 pub fn text(report: &Report, most: usize) -> String {
@@ -16,18 +17,19 @@ pub fn text(report: &Report, most: usize) -> String {
         let count = shown.entry((&fault.file, *rule)).or_default();
         *count += 1;
         if *count <= most {
-            let level = if rule.is_error() { "error" } else { "warning" };
+            let (level, style) =
+                if rule.is_error() { ("error", style::BAD) } else { ("warning", style::DOUBT) };
             let line = fault.line.map_or(String::new(), |line| format!(":{line}"));
             let field = if fault.field.is_empty() { String::new() } else { format!("{}: ", fault.field) };
             let _ = writeln!(
                 text,
-                "{}{line}: {level}[{}]: {field}{}",
+                "{}{line}: {}: {field}{}",
                 fault.file.display(),
-                rule.name(),
+                style::paint(style, &format!("{level}[{}]", rule.name())),
                 fault.message
             );
             if *count == 1 && !fault.help.is_empty() {
-                let _ = writeln!(text, "  help: {}", fault.help);
+                let _ = writeln!(text, "  {} {}", style::paint(style::HELP, "help:"), fault.help);
             }
         }
     }
@@ -40,7 +42,12 @@ pub fn text(report: &Report, most: usize) -> String {
         text.push('\n');
     }
     for (rule, count) in counts(report) {
-        let _ = writeln!(text, "{count:>7}  {:<24} {}", rule.name(), rule.about());
+        let _ = writeln!(
+            text,
+            "{count:>7}  {} {}",
+            style::paint(style::HEADING, &format!("{:<24}", rule.name())),
+            rule.about()
+        );
     }
     for Coverage { model, exact, padded, power_of_two, missing } in &report.coverage {
         let percent = |share: &f64| 100.0 * share;
@@ -56,10 +63,10 @@ pub fn text(report: &Report, most: usize) -> String {
     }
     let _ = writeln!(
         text,
-        "{} findings in {} rows of {} files",
-        report.findings.len(),
-        report.rows,
-        report.files
+        "{} in {} of {}",
+        style::count(report.findings.len(), "finding"),
+        style::count(report.rows, "row"),
+        style::count(report.files, "file")
     );
     text
 }

@@ -19,6 +19,11 @@ pub(super) fn check(foreign: &Foreign, options: &Options, findings: &mut Vec<Fin
         let message = "the rows do not say their architecture".to_owned();
         findings.push(finding(foreign, Rule::MissingArch, 1, "gfx", message, "add the column gfx"));
     }
+    if foreign.entries.is_empty() && foreign.faults.is_empty() {
+        let message = "holds no row".to_owned();
+        let help = "remove the file, or tune what it is for";
+        findings.push(finding(foreign, Rule::EmptyTable, 0, "", message, help));
+    }
     let limits: Vec<_> = foreign.operations.iter().map(|op| limits::of(&op.arch, op.units)).collect();
     let encodings: Vec<_> = foreign.operations.iter().map(|op| wrong_encoding(&op.arch, &op.b)).collect();
     let mut others: BTreeMap<u32, (u32, usize)> = BTreeMap::new();

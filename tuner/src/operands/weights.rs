@@ -81,6 +81,11 @@ impl WeightFile {
         if faults.is_empty() { Ok(WeightFile { files }) } else { Err(BadInput(faults)) }
     }
 
+    /// The files, as they were named.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|file| file.path.clone()).collect()
+    }
+
     /// The weight of one GEMM: the named tensors stacked along N, or this rank's part of them. `{layer}` in a name
     /// stands for the first layer that has them all, `{expert}` for expert 0. A tensor is taken whole, or as the first of `shards` parts: of its rows where K is whole
     /// (column-parallel), of its columns where K is a part (row-parallel).

@@ -1,4 +1,4 @@
-//! What a race concludes from the blocks that it has, however it ended.
+//! When a race may end, and what it concludes from the blocks that it has, however it ended.
 
 use super::block::End;
 use super::judge::{self, CONFIDENCE};
@@ -30,7 +30,7 @@ impl Race<'_> {
                 Some(format!("time ran out after {} blocks, before the first look", self.blocks()))
             }
             _ if !enough => Some(format!("too few blocks: {} of {first_look}", self.blocks())),
-            _ => judge::sentinel_fault(sentinel_interval, self.options.delta()),
+            _ => leader.and_then(|leader| self.sentinel_fault(leader)),
         };
         let verdict = match reason {
             Some(reason) => Verdict::Ambiguous(reason),
@@ -43,6 +43,7 @@ impl Race<'_> {
             winner: tie_set.first().map(|index| point(*index)),
             leader: leader.map(point),
             verdict,
+            confirmed: matches!(finish, Finish::Confirmed),
             tie_set: tie_set.iter().map(|index| point(*index)).collect(),
             entrants,
             sentinel_interval,
@@ -53,6 +54,33 @@ impl Race<'_> {
             measurements: self.watch.measurements,
             warmup_measurements: self.watch.warmup_measurements,
         }
+    }
+
+    /// Whether nothing speaks against the incumbent: it is live, no rival is faster, and the sentinel is itself.
+    pub(super) fn is_unopposed(&self) -> bool {
+        let live = self.live();
+        let Some(incumbent) = live.iter().copied().find(|index| self.runners[*index].entrant.incumbent)
+        else {
+            return false;
+        };
+        let is_faster = |rival: usize| {
+            self.ratio(rival, incumbent).is_none_or(|ratio| ratio.interval(CONFIDENCE).high < 0.0)
+        };
+        self.sentinel_interval().is_some_and(|interval| interval.contains(0.0))
+            && !live.into_iter().any(|rival| rival != incumbent && is_faster(rival))
+    }
+
+    /// What the live A/A test says against a verdict for this leader.
+    pub(super) fn sentinel_fault(&self, leader: usize) -> Option<String> {
+        let beaten = |index: usize| match self.runners[index].out {
+            _ if index == leader => Some(f64::INFINITY),
+            Some(Out::Failed(_)) => Some(f64::INFINITY),
+            Some(Out::Eliminated { .. }) => Some(self.ratio(index, leader)?.interval(CONFIDENCE).low),
+            None => None,
+        };
+        let margin =
+            (0..self.runners.len()).map(|index| beaten(index).unwrap_or(0.0)).fold(f64::INFINITY, f64::min);
+        judge::sentinel_fault(self.sentinel_interval(), self.options.delta(), margin)
     }
 
     /// Leader and survivors, the winner first: the incumbent, or else the most preferred of those whose estimate lies

@@ -39,10 +39,17 @@ pub(super) fn is_hopeless(rival: Track<'_>, leader: Track<'_>, factor: f64) -> b
     rival.iter().zip(leader).all(|(rival, leader)| rival - leader > factor.ln())
 }
 
-/// Whether the live A/A test lets a verdict stand: it does not tell the sentinel from itself, and would have told
-/// something of δ.
-pub(super) fn sentinel_fault(interval: Option<Interval>, delta: f64) -> Option<String> {
+/// Whether the live A/A test lets a verdict stand. `margin` is the least log-ratio by which, with 95 % confidence,
+/// the leader beat a rival; 0 or less where some were not beaten.
+///
+/// It stands where all of the sentinel's interval lies within the margin: whatever bias of the machine is compatible with
+/// the blocks is too small to have made the decision, so a rival that is 20 % slower needs no sentinel known to 2 %.
+/// Closer decisions, and ties, stand where the sentinel is not told from itself and would have been at a difference of δ.
+pub(super) fn sentinel_fault(interval: Option<Interval>, delta: f64, margin: f64) -> Option<String> {
     let Some(interval) = interval else { return Some("too few blocks".to_owned()) };
+    if interval.is_within(margin) {
+        return None;
+    }
     if !interval.contains(0.0) {
         return Some(format!(
             "the sentinel differs from itself by {:+.2} % to {:+.2} %",
@@ -57,4 +64,23 @@ pub(super) fn sentinel_fault(interval: Option<Interval>, delta: f64) -> Option<S
             100.0 * delta
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentinel_fault;
+    use crate::stats::Interval;
+
+    #[test]
+    fn a_sentinel_has_to_exclude_a_bias_of_the_size_of_the_decision() {
+        let fault = |low, high, margin| sentinel_fault(Some(Interval { low, high }), 0.02, margin);
+        assert_eq!(fault(-0.15, 0.1, 0.2), None, "decided by 20 %");
+        assert_eq!(fault(0.01, 0.05, 0.2), None, "a bias of 5 % at most decided nothing");
+        assert!(fault(-0.15, 0.25, 0.2).unwrap().contains("known to ±20.00 %"));
+        assert!(fault(0.01, 0.25, 0.2).unwrap().contains("differs from itself"));
+        assert_eq!(fault(-0.02, 0.015, 0.0), None, "a tie, and the sentinel is known to δ");
+        assert!(fault(-0.03, 0.03, 0.0).is_some());
+        assert!(fault(0.001, 0.003, 0.0).is_some());
+        assert!(sentinel_fault(None, 0.02, 1.0).is_some());
+    }
 }

@@ -30,6 +30,10 @@ pub struct RaceOptions {
     pub hopeless: f64,
     /// A move of the sentinel's level that counts as drift, as a log-ratio.
     pub drift: f64,
+    /// Whether the incumbent won an earlier race that was not ambiguous. This one then only asks whether anything speaks
+    /// against it: it ends, confirmed, at the first look at which no rival is faster than the incumbent and the sentinel
+    /// does not differ from itself, with 95 % confidence each. Where something does, it is a race like any other.
+    pub confirms: bool,
     /// How often the race starts over after the machine has changed, before it ends as ambiguous.
     pub max_restarts: usize,
 }
@@ -49,6 +53,7 @@ impl Default for RaceOptions {
             buffers: 1,
             hopeless: 1.25,
             drift: 0.02,
+            confirms: false,
             max_restarts: 2,
         }
     }

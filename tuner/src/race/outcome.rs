@@ -11,6 +11,9 @@ pub struct RaceOutcome {
     pub leader: Option<usize>,
     /// How sure that is.
     pub verdict: Verdict,
+    /// Whether the race ended because nothing spoke against the incumbent ([`super::RaceOptions::confirms`]). The winner is
+    /// the incumbent then, and the verdict is what these few blocks would say by themselves: the earlier one stands.
+    pub confirmed: bool,
     /// The leader and all that it did not beat, in order of preference (the winner first).
     pub tie_set: Vec<usize>,
     /// One result an entrant, in canonical order.

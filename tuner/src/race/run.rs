@@ -62,6 +62,8 @@ impl Runner {
 pub(super) enum Finish {
     /// At a look that left no question.
     Settled,
+    /// At a look that did not speak against the incumbent.
+    Confirmed,
     /// No block is left to measure.
     OutOfBlocks,
     /// Every entrant failed.
@@ -139,10 +141,12 @@ impl<'a> Race<'a> {
                 continue;
             }
             self.drop_hopeless();
-            if let Some(look) = self.options.looks.due(self.blocks())
-                && self.look(look)
-            {
+            let Some(look) = self.options.looks.due(self.blocks()) else { continue };
+            if self.look(look) {
                 return Ok(Finish::Settled);
+            }
+            if self.options.confirms && self.is_unopposed() {
+                return Ok(Finish::Confirmed);
             }
         }
         Ok(Finish::OutOfBlocks)
@@ -292,7 +296,7 @@ impl<'a> Race<'a> {
         let point = self.runners[leader].entrant.point;
         let blocks = self.blocks();
         self.watch.observer().look(blocks, point, &live);
-        settled && judge::sentinel_fault(self.sentinel_interval(), self.options.delta()).is_none()
+        settled && self.sentinel_fault(leader).is_none()
     }
 
     pub(super) fn live(&self) -> Vec<usize> {

@@ -113,7 +113,7 @@ pub fn replay_tuning(recording: &Recording, race_options: &RaceOptions, plan: &P
         let found =
             search(&space, &[], sentinel, &mut bench, strategy.as_mut(), &options, &mut (), &HashMap::new())
                 .expect("the sentinel is a point of the space");
-        let mut field: Vec<usize> = found.ranked.iter().take(FINALISTS).map(|(point, _)| *point).collect();
+        let mut field: Vec<usize> = found.believed.iter().take(FINALISTS).map(|(point, _)| *point).collect();
         if !field.contains(&sentinel) {
             field.push(sentinel);
         }

@@ -28,6 +28,8 @@ const REFIT_GROWTH: f64 = 1.1;
 const REFIT_STEP: f64 = 4.0;
 /// Results of a group after which the model costs more than it saves: the local search goes on from there.
 const MOST_RESULTS: usize = 400;
+/// Results that a model was fitted to before its means are believed.
+const FEWEST_BELIEVED: usize = 16;
 /// Levels in which a prior enters the model as one parameter more.
 const PRIOR_LEVELS: usize = 16;
 
@@ -84,6 +86,28 @@ impl Strategy for Guided {
             }
         }
         chosen.map(|(point, _)| point).or_else(|| view.draw(rng)).into_iter().collect()
+    }
+
+    /// The model's means at what it learnt from, which are nearer to the neighbours' the noisier it found the results.
+    fn believed(&mut self, view: &View<'_>) -> Vec<(usize, f64)> {
+        let Some((_, best)) = view.best() else { return Vec::new() };
+        if self.inputs.is_empty() {
+            return Vec::new();
+        }
+        let mut believed = Vec::new();
+        for group in view.space.groups() {
+            self.learn(group, best, view);
+            let Some(model) = self.models.get(&group).filter(|model| model.fitted >= FEWEST_BELIEVED) else {
+                continue;
+            };
+            let inputs: Vec<&[u16]> =
+                model.points.iter().map(|point| self.inputs[*point].as_slice()).collect();
+            let means = model.surrogate.predict(&inputs).into_iter().map(|(mean, _)| mean);
+            // What was cut off for the model is known by its measurement alone.
+            let whole = |point: usize| view.log_ratio(point).is_some_and(|log| log < best + CAP);
+            believed.extend(model.points.iter().copied().zip(means).filter(|(point, _)| whole(*point)));
+        }
+        believed
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Meter<'a> {
     readings: Vec<f64>,
     since_sentinel: usize,
     began_at_ns: Option<f64>,
-    elapsed_ns: f64,
+    now_ns: f64,
     /// Whether time is up only for what comes later.
     pub(super) in_any_case: bool,
     pub(super) measurements: usize,
@@ -42,7 +42,7 @@ impl<'a> Meter<'a> {
             readings: Vec::new(),
             since_sentinel: 0,
             began_at_ns: None,
-            elapsed_ns: 0.0,
+            now_ns: 0.0,
             in_any_case: false,
             measurements: 0,
         }
@@ -50,10 +50,12 @@ impl<'a> Meter<'a> {
 
     /// Runs the sentinel until the warm-up is over and there are readings enough.
     pub(super) fn warm_up(&mut self) -> Result<(), Ended> {
-        // Without the sentinel nothing can be compared, however little time there is. One timing may span many launches,
-        // so the clock says how long it has been, not the sum of the times.
+        // Without the sentinel nothing can be compared, however little time there is.
         self.in_any_case = true;
-        while self.elapsed_ns < self.options.warmup_ns() || self.readings.len() < SENTINEL_READINGS {
+        // By the clock: what the bench does between launches is part of the state in which all others are timed.
+        while self.began_at_ns.is_none_or(|began| self.now_ns - began < self.options.warmup_ns())
+            || self.readings.len() < SENTINEL_READINGS
+        {
             self.read_sentinel()?;
         }
         self.in_any_case = false;
@@ -124,11 +126,11 @@ impl<'a> Meter<'a> {
             Err(BenchFault::TraceExhausted) => return Err(Ended::TraceExhausted),
         };
         self.measurements += 1;
+        self.now_ns = sample.at_ns;
         self.observer.sample(point, &sample);
         let began = *self.began_at_ns.get_or_insert(sample.at_ns - sample.ns);
-        self.elapsed_ns = sample.at_ns - began;
         let most = self.options.max_time_ns.filter(|_| !self.in_any_case);
-        if most.is_some_and(|most| self.elapsed_ns > most) {
+        if most.is_some_and(|most| sample.at_ns - began > most) {
             return Err(Ended::OutOfTime);
         }
         Ok(credible(&sample, self.bench.resolution_ns()))

@@ -45,6 +45,12 @@ pub trait Strategy {
     /// At least one point and at most `most`, none of them tried before ([`View::was_tried`]), or none where it has nothing
     /// left to propose. It sees the results of all earlier proposals.
     fn propose(&mut self, view: &View<'_>, rng: &mut Rng, most: usize) -> Vec<usize>;
+
+    /// What it believes the log-ratios of evaluated points to be, of those that it has a belief about. A few launches of
+    /// each of two hundred points leave the luckiest in front, not the fastest; a model that saw all of them knows better.
+    fn believed(&mut self, _view: &View<'_>) -> Vec<(usize, f64)> {
+        Vec::new()
+    }
 }
 
 /// What is known of a point: enough for a later search to go without measuring it.
@@ -82,6 +88,9 @@ impl SearchObserver for () {}
 pub struct SearchOutcome {
     /// Every evaluated point, the best first; known ones that the search asked for included.
     pub ranked: Vec<(usize, Evaluation)>,
+    /// The same points with the ratio that the strategy believes in ([`Strategy::believed`]), else the measured one; the best
+    /// first. What a race should decide between.
+    pub believed: Vec<(usize, f64)>,
     /// Points that were disqualified or failed, with the reason, in order.
     pub rejected: Vec<(usize, String)>,
     /// Points in the order in which they were evaluated or rejected; those that were known not among them.

@@ -48,7 +48,9 @@ pub fn search(
     let mut meter = Meter::new(bench, observer, options, sentinel);
     let ended = search.run(seeds, sentinel, strategy, &mut meter);
     let measurements = meter.measurements;
-    Ok(search.outcome(measurements, ended))
+    let view = View { space, results: &search.results, order: &search.order, best: search.best };
+    let believed = strategy.believed(&view);
+    Ok(search.outcome(measurements, ended, &believed))
 }
 
 struct Search<'a> {
@@ -180,15 +182,22 @@ impl Search<'_> {
         }
     }
 
-    fn outcome(self, measurements: usize, ended: Ended) -> SearchOutcome {
+    fn outcome(self, measurements: usize, ended: Ended, beliefs: &[(usize, f64)]) -> SearchOutcome {
         let mut ranked: Vec<(usize, Evaluation)> = self
             .order
             .iter()
             .filter_map(|point| self.results[*point]?.ok().map(|evaluation| (*point, evaluation)))
             .collect();
         ranked.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio).then(a.0.cmp(&b.0)));
+        let beliefs: HashMap<usize, f64> = beliefs.iter().copied().collect();
+        let mut believed: Vec<(usize, f64)> = ranked
+            .iter()
+            .map(|(point, found)| (*point, beliefs.get(point).map_or(found.ratio, |log| log.exp())))
+            .collect();
+        believed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
         SearchOutcome {
             ranked,
+            believed,
             rejected: self.rejected,
             evaluations: self.trail.len(),
             trail: self.trail,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use tilewright_kernels::backend::Regime;
+use tilewright_kernels::backend::{Regime, SIMULATED};
 use tilewright_kernels::{ConfigId, Device, Epilogue, Format, Layout, OutType, Scaling};
 
 use super::copies::SecondCopy;
@@ -44,6 +44,14 @@ pub struct DeviceRecord {
     pub fingerprint: String,
     /// Backend, capabilities and sizes.
     pub device: Device,
+}
+
+impl DeviceRecord {
+    /// Whether the times are a model's: the fingerprint says so, and the file repeats it where people look.
+    pub fn is_simulated(&self) -> bool {
+        let mut parts = self.fingerprint.split(" | ");
+        parts.nth(2).is_some_and(|features| features.split('+').any(|feature| feature == SIMULATED))
+    }
 }
 
 /// The plan of one weight and its rows.

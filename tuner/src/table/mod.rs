@@ -88,7 +88,7 @@ pub fn load(file: &Path) -> Result<&'static TableData<'static>, BadInput> {
 
 /// Compiles decisions and writes the three files into `folder`, which is made if it is missing. Each file is replaced
 /// whole, the decisions last, and nothing is written if the decisions have faults. In a crate of tables the module
-/// list is brought up to date.
+/// list is brought up to date. Decisions from a simulated device get no module.
 ///
 /// # Errors
 /// All faults of the decisions, or the file that could not be written.
@@ -100,9 +100,14 @@ pub fn write_all(folder: &Path, decisions: &Decisions, evidence: &[Finalist]) ->
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
     let files =
         [("csv", evidence::to_csv(evidence)), ("rs", compiled.rs.clone()), ("toml", decisions.to_toml())];
-    for (extension, content) in files {
+    let simulated = decisions.device.is_simulated();
+    for (extension, content) in files.into_iter().filter(|(extension, _)| !(simulated && *extension == "rs"))
+    {
         let path = folder.join(format!("{}.{extension}", decisions.model));
         write_atomic(&path, content.as_bytes()).map_err(|error| cannot(&path, error))?;
+    }
+    if simulated {
+        return Ok(compiled);
     }
     if let Some((list, text)) = module_list(folder).map_err(|error| cannot(folder, error))? {
         write_atomic(&list, text.as_bytes()).map_err(|error| cannot(&list, error))?;

@@ -49,7 +49,9 @@ pub(super) fn render(root: &Path) -> io::Result<String> {
     let mut modules = String::new();
     let mut tables = String::new();
     let mut taken = BTreeSet::new();
-    for toml in self::tables(root)? {
+    // What a simulated device took is not for engines; its module, if one was made, stands by itself.
+    let is_real = |toml: &PathBuf| !super::read(toml).is_ok_and(|table| table.device.is_simulated());
+    for toml in self::tables(root)?.into_iter().filter(is_real) {
         let path = toml.strip_prefix(root).expect("listed under it").with_extension("rs");
         let path =
             path.to_str().ok_or_else(|| io::Error::other(format!("{} is not UTF-8", path.display())))?;

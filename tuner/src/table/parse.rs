@@ -123,6 +123,19 @@ fn read_device(section: Option<Section<'_>>) -> DeviceRecord {
     let Some(section) = section else { return record };
     record.key = section.required("key", string).unwrap_or_default();
     record.fingerprint = section.required("fingerprint", string).unwrap_or_default();
+    let simulated = section.optional("simulated", boolean).unwrap_or(false);
+    if simulated != record.is_simulated() {
+        section.fault(
+            "simulated",
+            section.line,
+            if simulated {
+                "the fingerprint does not say so"
+            } else {
+                "missing, but the fingerprint says so"
+            },
+            "restore the file, or tune again",
+        );
+    }
     let device = &mut record.device;
     device.backend = section
         .required("backend", |v| named(v, BackendKind::ALL, BackendKind::name))

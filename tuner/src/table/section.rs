@@ -100,7 +100,7 @@ pub(super) struct Section<'d> {
     document: &'d Document,
     table: &'d DeTable<'d>,
     path: String,
-    line: usize,
+    pub(super) line: usize,
     asked: RefCell<Vec<&'static str>>,
 }
 

@@ -24,6 +24,9 @@ impl Decisions {
         out.heading("[device]");
         out.text("key", &record.key);
         out.text("fingerprint", &record.fingerprint);
+        if record.is_simulated() {
+            out.plain("simulated", true);
+        }
         out.text("backend", record.device.backend.name());
         let caps: Vec<String> = record.device.caps.names().map(quoted).collect();
         out.plain("caps", format_args!("[{}]", caps.join(", ")));

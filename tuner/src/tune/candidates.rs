@@ -91,7 +91,8 @@ impl FormatPair {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads `activation/weight`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (activation, weight) = text.split_once('/')?;
         Some(FormatPair { activation: Format::from_name(activation)?, weight: Format::from_name(weight)? })
     }

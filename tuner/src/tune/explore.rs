@@ -16,8 +16,6 @@ use crate::journal::{ContestKey, Evaluated, Record};
 use crate::search::{Batched, Evaluation, Guided, SearchOptions, search};
 use crate::stats::median;
 
-/// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
-pub(super) const WARM_UP_AGAIN_NS: f64 = 2e6;
 /// Evaluations without improvement that end the search of a contest that was decided before.
 const WARM_PATIENCE: usize = 6;
 /// Configs of a neighbouring M that a search within the plan starts from.
@@ -49,7 +47,10 @@ pub(super) fn explore(
     let limits = Limits {
         time_ns,
         patience: if warm { WARM_PATIENCE } else { context.settings.patience },
-        warmup_ns: if recorder.measurements == 0 { context.settings.warmup_ns } else { WARM_UP_AGAIN_NS },
+        warmup_ns: match recorder.measurements {
+            0 => context.settings.warmup_ns,
+            _ => context.settings.warm_up_again_ns(),
+        },
         phase: 1,
     };
     let known = known(&field, context.resume.evaluations.get(key));
@@ -89,8 +90,12 @@ pub(super) fn refine(
         let here = best.map(|there| Candidate { problem: plan.formats.apply(&base), config: there.config });
         seeds.extend(here.filter_map(|candidate| field.point(&candidate)));
     }
-    let limits =
-        Limits { time_ns, patience: context.settings.patience, warmup_ns: WARM_UP_AGAIN_NS, phase: 3 };
+    let limits = Limits {
+        time_ns,
+        patience: context.settings.patience,
+        warmup_ns: context.settings.warm_up_again_ns(),
+        phase: 3,
+    };
     match run(field, key, at.weight, &seeds, &known, &limits, context, recorder, progress) {
         Some(found) if found.best_of(plan).is_some() => found,
         _ => at,
@@ -133,7 +138,9 @@ fn run(
         search(&field.space, seeds, field.sentinel, &mut bench, &mut strategy, &options, &mut log, known)
             .expect("seeds and sentinel are points of the field");
     let sentinel_ns = median(&log.sentinel_ns)?;
-    let ranked = outcome.ranked.iter().map(|(point, e)| (*point, e.ratio, e.launches)).collect();
+    let launches: HashMap<usize, usize> =
+        outcome.ranked.iter().map(|(point, found)| (*point, found.launches)).collect();
+    let ranked = outcome.believed.iter().map(|(point, ratio)| (*point, *ratio, launches[point])).collect();
     let m = field.candidates[field.sentinel].problem.m;
     Some(Searched { m, weight, field, ranked, sentinel_ns, warm: false })
 }

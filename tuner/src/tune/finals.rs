@@ -1,17 +1,20 @@
 //! The finals of one contest: the plan's best configs, the default and the incumbent, raced in interleaved blocks.
 
-use super::candidates::Plan;
+use super::candidates::{Field, Plan};
 use super::observe::{FieldBench, RaceLog, Shared};
 use super::plan::Searched;
 use super::progress::Progress;
 use crate::journal::{ContestKey, Verdict, VerdictRow};
 use crate::race::{Entrant, Preference, RaceOptions, RaceOutcome, Status, Verdict as RaceVerdict, race};
-use crate::stats::{TRIM, trimmed_mean, yuen};
+use crate::stats::{Looks, TRIM, trimmed_mean, yuen};
 
 /// Configs of the plan that take part, at most.
 const FINALISTS: usize = 8;
 /// As many, where the contest was decided before: the winner and its nearest rivals.
 const WARM_FINALISTS: usize = 3;
+/// Blocks at which a race that confirms is looked at: its first look is its usual end, and has to see more than six
+/// blocks would.
+const CONFIRMING_LOOKS: [usize; 6] = [10, 16, 24, 40, 64, 100];
 /// Those slower than this many times the plan's best stay out.
 const SCREEN: f64 = 1.25;
 
@@ -21,11 +24,15 @@ pub(super) struct Bracket<'a> {
     pub(super) plan: Plan,
     /// What the table says now, if it is a candidate of this plan.
     pub(super) incumbent: Option<usize>,
+    /// What this contest was decided as before on this device.
+    pub(super) earlier: Option<&'a Verdict>,
     /// Configs (canonical texts) that the weight's other Ms use.
     pub(super) neighbours: &'a [String],
 }
 
-/// Races the finals. Without measurements enough for a race the search's estimates stand, marked ambiguous.
+/// Races the finals. Where the incumbent is the winner of an earlier verdict that was not ambiguous, the race only asks
+/// whether anything speaks against it; if nothing does, the earlier verdict stands as it is, evidence included: it rests on
+/// more blocks than were measured now. Without measurements enough for a race the search's estimates stand, marked ambiguous.
 pub(super) fn finals(
     shared: &Shared<'_, '_>,
     at: &Searched,
@@ -69,7 +76,12 @@ pub(super) fn finals(
             }
         })
         .collect();
-    let options = RaceOptions { sentinel: Some(field.sentinel), ..options.clone() };
+    let standing = bracket.earlier.filter(|earlier| is_standing(earlier, field, bracket.incumbent));
+    let mut options = RaceOptions { sentinel: Some(field.sentinel), ..options.clone() };
+    if standing.is_some() {
+        options.confirms = true;
+        options.looks = Looks::new(CONFIRMING_LOOKS.to_vec(), 0.05).expect("the looks ascend");
+    }
     let mut bench = FieldBench { shared, field };
     let mut log = RaceLog { progress, sentinel: field.sentinel, sentinel_ns: vec![] };
     let outcome = race(&mut bench, &entrants, &options, &mut log)
@@ -78,8 +90,18 @@ pub(super) fn finals(
     if outcome.entrants.iter().all(|entrant| entrant.trimmed_mean_ns.is_none()) {
         return by_search(at, key, bracket, "stopped before the finals");
     }
-    verdict(&outcome, at, key, &sentinel_ns)
+    match standing {
+        Some(earlier) if outcome.confirmed => earlier.clone(),
+        _ => verdict(&outcome, at, key, &sentinel_ns),
+    }
 }
+
+/// Whether an earlier verdict is one that a few blocks may confirm: it was clear, and the table still says the same.
+fn is_standing(earlier: &Verdict, field: &Field, incumbent: Option<usize>) -> bool {
+    let winner = earlier.finalists.first().and_then(|row| field.find(&row.candidate));
+    !earlier.verdict.starts_with("ambiguous") && winner.is_some() && winner == incumbent
+}
+
 /// A verdict that rests on the search alone.
 pub(super) fn by_search(at: &Searched, key: &ContestKey, bracket: &Bracket<'_>, why: &str) -> Verdict {
     let in_plan = |point: &usize| at.field.candidates[*point].plan() == bracket.plan;

@@ -1,5 +1,7 @@
 //! Telling people how far a run is.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -29,6 +31,50 @@ impl Progress for Silent {
     fn ended(&mut self) {}
 }
 
+/// What several devices tell of one run, together.
+#[derive(Clone)]
+pub struct SharedProgress {
+    inner: Arc<Mutex<Box<dyn Progress + Send>>>,
+    began: Arc<AtomicBool>,
+}
+
+impl SharedProgress {
+    /// Passes everything on; the run begins once, and ends when the last copy is dropped.
+    pub fn new(inner: Box<dyn Progress + Send>) -> Self {
+        SharedProgress { inner: Arc::new(Mutex::new(inner)), began: Arc::default() }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Box<dyn Progress + Send>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for SharedProgress {
+    fn began(&mut self, contests: usize, budget_s: Option<f64>) {
+        if !self.began.swap(true, Ordering::Relaxed) {
+            self.inner().began(contests, budget_s);
+        }
+    }
+    fn contest(&mut self, name: &str, m: u32, phase: &str) {
+        self.inner().contest(name, m, phase);
+    }
+    fn launched(&mut self, at_ns: f64) {
+        self.inner().launched(at_ns);
+    }
+    fn decided(&mut self, line: &str) {
+        self.inner().decided(line);
+    }
+    fn ended(&mut self) {}
+}
+
+impl Drop for SharedProgress {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.inner) == 1 {
+            self.inner().ended();
+        }
+    }
+}
+
 /// A bar on a terminal; one line a decided contest where standard error is not one.
 #[derive(Default)]
 pub struct TerminalProgress {
@@ -52,7 +98,8 @@ impl TerminalProgress {
         };
         let left =
             left.map_or(String::new(), |s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
-        format!("{}  {} launches{left}", self.what, self.launches)
+        let rate = self.launches as f64 / elapsed.max(1e-9);
+        format!("{}  {} launches, {rate:.0}/s{left}", self.what, self.launches)
     }
 }
 

@@ -5,7 +5,8 @@ use tilewright_kernels::{BackendKind, Device};
 use super::assemble;
 use super::candidates::{FormatPair, Plan};
 use super::progress::Progress;
-use super::rig::Recorder;
+use super::queue::Queue;
+use super::rig::{Recorder, Stopped};
 use super::seeds::Sources;
 use super::weight::{Context, WeightResult, tune_weight};
 use super::work::Work;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub seed: u64,
     /// Time for the whole run, seconds.
     pub budget_s: Option<f64>,
+    /// Time for one weight at all its Ms, seconds.
+    pub per_gemm_s: Option<f64>,
     /// Evaluations a search may spend on one contest.
     pub max_evaluations: usize,
     /// Evaluations without improvement that end a search.
@@ -54,6 +57,7 @@ impl Default for Settings {
         Settings {
             seed: 1,
             budget_s: None,
+            per_gemm_s: None,
             max_evaluations: 200,
             patience: 60, // Cold launches on a shared machine scatter too much to tell less apart in reasonable time.
             delta: 0.03,
@@ -64,6 +68,16 @@ impl Default for Settings {
     }
 }
 
+/// Warm-up of later contests, nanoseconds: the device is busy already, only the code path is new.
+const WARM_UP_AGAIN_NS: f64 = 0.5e6;
+
+impl Settings {
+    /// Warm-up of every contest but the first, nanoseconds.
+    pub(super) fn warm_up_again_ns(&self) -> f64 {
+        WARM_UP_AGAIN_NS.min(self.warmup_ns)
+    }
+}
+
 /// What a run decided.
 #[derive(Default)]
 pub struct Outcome {
@@ -71,7 +85,7 @@ pub struct Outcome {
     pub results: Vec<WeightResult>,
     /// Weights that cannot be tuned at all, with the reason.
     pub failed: Vec<String>,
-    /// Launches timed.
+    /// Launches timed, without those that an interrupted run had made.
     pub measurements: u64,
     /// Launches that an interrupted run had made and this one took over.
     pub saved: u64,
@@ -84,12 +98,28 @@ pub struct Outcome {
     pub stopped: bool,
     /// Seconds by the run's clock.
     pub seconds: f64,
+    /// Why nothing more could be measured or recorded on this device, if so.
+    pub lost: Option<anyhow::Error>,
+    /// Devices that were given up while others went on, with the reason.
+    pub given_up: Vec<String>,
 }
 
-/// Tunes all works.
-///
-/// # Errors
-/// If the journal cannot be written, or a replay does not fit.
+impl Outcome {
+    /// Adds what another device decided in the same run.
+    pub fn add(&mut self, part: Outcome) {
+        self.results.extend(part.results);
+        self.failed.extend(part.failed);
+        self.measurements += part.measurements;
+        self.saved += part.saved;
+        self.evaluations += part.evaluations;
+        self.warm_from = self.warm_from.or(part.warm_from);
+        self.stopped |= part.stopped;
+        self.seconds = self.seconds.max(part.seconds);
+        self.given_up.extend(part.given_up);
+    }
+}
+
+/// Tunes the works that the queue gives out.
 pub fn tune(
     works: &[Work<'_>],
     device: &Device,
@@ -98,9 +128,10 @@ pub fn tune(
     tables: &[Decisions],
     previous: Option<&Decisions>,
     settings: &Settings,
+    queue: &mut dyn Queue,
     recorder: &mut Recorder<'_>,
     progress: &mut dyn Progress,
-) -> anyhow::Result<Outcome> {
+) -> Outcome {
     let resume = history.resume(header);
     recorder.record(&Record::Run(header.clone()));
     let contests = works.iter().map(|work| work.points.len()).sum();
@@ -109,9 +140,10 @@ pub fn tune(
     let mut outcome = Outcome { warm_from: history.last_finished(header), ..Outcome::default() };
     outcome.saved =
         resume.evaluations.values().flat_map(|e| e.values()).map(|e| u64::from(e.launches)).sum::<u64>();
-    let shares = Shares::new(works);
-    for (index, work) in works.iter().enumerate() {
-        let time_ns = settings.budget_s.map(|s| (s * 1e9 - recorder.now_ns).max(0.0) * shares.of(index));
+    while let Some((index, share)) = recorder.take(queue) {
+        let Some(work) = works.get(index) else { break };
+        let limit = settings.per_gemm_s.map(|s| s * 1e9);
+        let time_ns = share.into_iter().chain(limit).min_by(f64::total_cmp);
         let incumbent = previous.and_then(|table| incumbent(table, work));
         let context = Context {
             device,
@@ -122,52 +154,32 @@ pub fn tune(
             incumbent,
         };
         let result = tune_weight(index, work, &context, &mut sources, recorder, progress);
-        recorder.check()?;
+        if let Err(error) = recorder.check() {
+            outcome.lost = Some(error);
+            break;
+        }
         match result {
             Ok(Some(result)) => outcome.results.push(result),
             Ok(None) => {}
+            Err(error) if error.is::<Stopped>() => {}
             Err(error) => outcome.failed.push(format!("{error:#}")),
         }
-        if recorder.stopped {
+        if recorder.stopped || recorder.diverged {
             break;
         }
+        queue.finished();
     }
     outcome.stopped = recorder.stopped;
-    outcome.measurements = recorder.measurements;
+    outcome.measurements = recorder.measurements - recorder.repeated;
     outcome.evaluations = recorder.evaluations;
+    outcome.saved += recorder.repeated;
     outcome.seconds = recorder.now_ns / 1e9;
-    if !recorder.stopped {
-        recorder
-            .record(&Record::End { measurements: recorder.measurements, evaluations: recorder.evaluations });
-    }
     recorder.sync();
-    recorder.check()?;
+    if outcome.lost.is_none() {
+        outcome.lost = recorder.check().err();
+    }
     progress.ended();
-    Ok(outcome)
-}
-
-/// How the time that is left is shared among the works that are left: by the square root of their cost, so that large
-/// weights get more and small ones enough.
-struct Shares(Vec<f64>);
-
-impl Shares {
-    fn new(works: &[Work<'_>]) -> Self {
-        // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
-        let cost = |work: &Work<'_>| -> f64 {
-            let weight_bytes = f64::from(work.n) * f64::from(work.k);
-            let times = work.points.iter().map(|point| {
-                let m = f64::from(point.m);
-                (2.0 * m * weight_bytes / 200e9).max(weight_bytes / 10e9) + 100e-6
-            });
-            times.map(f64::sqrt).sum()
-        };
-        Shares(works.iter().map(cost).collect())
-    }
-
-    /// The part of what is left that work `index` gets.
-    fn of(&self, index: usize) -> f64 {
-        self.0[index] / self.0[index..].iter().sum::<f64>()
-    }
+    outcome
 }
 
 /// What a table says about a work now.

@@ -31,6 +31,9 @@ pub fn summary(decisions: &Decisions, compiled: &Compiled, outcome: &Outcome) ->
         ((cost - 1.0) * 100.0).max(0.0)
     )
     .expect("strings grow");
+    for device in &outcome.given_up {
+        writeln!(text, "device {device}").expect("strings grow");
+    }
     for failure in &outcome.failed {
         writeln!(text, "not tuned: {failure}").expect("strings grow");
     }

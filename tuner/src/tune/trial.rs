@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::candidates::Plan;
-use super::explore::WARM_UP_AGAIN_NS;
 use super::observe::{FieldBench, RaceLog, Shared};
 use super::plan::{CONTENTION, MOST_CONTENDERS, Searched, estimates, ranked};
 use super::progress::Progress;
@@ -48,7 +47,7 @@ pub(super) fn plan_costs(
             max_blocks: TRIAL_BLOCKS,
             seed: context.settings.seed,
             delta: context.settings.delta,
-            warmup_ns: WARM_UP_AGAIN_NS,
+            warmup_ns: context.settings.warm_up_again_ns(),
             buffers: context.settings.buffers,
             max_time_ns: time_ns,
             sentinel: None,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tilewright_kernels::{Device, Format};
 
 use super::candidates::Plan;
-use super::explore::{WARM_UP_AGAIN_NS, explore, refine, seed_of};
+use super::explore::{explore, refine, seed_of};
 use super::finals::{Bracket, by_search, finals};
 use super::observe::Shared;
 use super::plan::{Searched, choose};
@@ -144,6 +144,7 @@ pub(super) fn tune_weight(
     }
     let searched = refined;
 
+    let earlier = sources.history.verdicts(sources.fingerprint);
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
         progress.contest(&work.name, at.m, "finals");
@@ -152,14 +153,15 @@ pub(super) fn tune_weight(
             let point = at.field.find(&format!("{} {}", plan.formats, rows.get(&at.m)?))?;
             (at.field.candidates[point].plan() == plan).then_some(point)
         });
-        let bracket = Bracket { plan, incumbent, neighbours: &neighbours };
+        let earlier = earlier.get(key).copied();
+        let bracket = Bracket { plan, incumbent, earlier, neighbours: &neighbours };
         let verdict = if recorder.stopped {
             by_search(at, key, &bracket, "stopped before the finals")
         } else {
             let options = RaceOptions {
                 seed: seed_of(context.settings.seed, key, 2),
                 delta: context.settings.delta,
-                warmup_ns: WARM_UP_AGAIN_NS,
+                warmup_ns: context.settings.warm_up_again_ns(),
                 buffers: context.settings.buffers,
                 max_time_ns: part(recorder.now_ns, 1.0, searched.len() - index),
                 looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),

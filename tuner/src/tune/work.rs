@@ -1,5 +1,8 @@
 //! The units of a tuning run: one weight shape with everything that decides about it.
 
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 use tilewright_kernels::{BackendKind, Epilogue, Format, OutType, Problem};
 
 use super::candidates::FormatPair;
@@ -33,6 +36,70 @@ pub struct Work<'w> {
     source: Source<'w>,
 }
 
+/// A [`Work`] for another process: what it needs to make the same operands, not the operands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    name: String,
+    n: u32,
+    k: u32,
+    m: Vec<(u32, f64)>,
+    out: String,
+    bias: bool,
+    deterministic: bool,
+    /// Files, tensors and shards of real weights.
+    weights: Option<(Vec<PathBuf>, Vec<String>, usize)>,
+}
+
+impl Job {
+    /// The files that its weight is in, if it is real.
+    pub fn files(&self) -> Option<&[PathBuf]> {
+        self.weights.as_ref().map(|(files, ..)| files.as_slice())
+    }
+
+    /// The problem at `m` rows, as [`Work::base`] gives it.
+    ///
+    /// # Errors
+    /// If the job has no such problem.
+    pub fn base(&self, m: u32) -> Result<Problem, String> {
+        let out = OutType::from_name(&self.out).ok_or_else(|| format!("{:?} is no output type", self.out))?;
+        if !self.m.iter().any(|(known, _)| *known == m) {
+            return Err(format!("{}: not to be tuned at M={m}", self.name));
+        }
+        let epilogue = if self.bias { Epilogue::Bias } else { Epilogue::None };
+        Ok(Problem { out, epilogue, ..Problem::new(m, self.n, self.k, Format::Bf16) })
+    }
+
+    /// The work. `weights` are the opened [files](Job::files). Formats are not part of a job: they come with each question.
+    ///
+    /// # Errors
+    /// If it is not a job, or its files are not given.
+    pub fn work<'w>(&self, weights: Option<&'w WeightFile>) -> Result<Work<'w>, String> {
+        let source = match (&self.weights, weights) {
+            (None, _) => Source::Random,
+            (Some((_, tensors, shards)), Some(file)) => {
+                Source::File { file, tensors: tensors.clone(), shards: *shards }
+            }
+            (Some(_), None) => return Err(format!("{}: its weight files are not open", self.name)),
+        };
+        if self.n == 0 || self.k == 0 || self.m.is_empty() || self.m.iter().any(|(m, _)| *m == 0) {
+            return Err(format!("{}: a GEMM without elements", self.name));
+        }
+        Ok(Work {
+            name: self.name.clone(),
+            gemms: Vec::new(),
+            n: self.n,
+            k: self.k,
+            points: self.m.iter().map(|(m, weight)| MPoint { m: *m, weight: *weight }).collect(),
+            pairs: Vec::new(),
+            max_error: None,
+            out: OutType::from_name(&self.out).ok_or_else(|| format!("{:?} is no output type", self.out))?,
+            bias: self.bias,
+            deterministic: self.deterministic,
+            source,
+        })
+    }
+}
+
 /// Where the weight's values come from.
 enum Source<'w> {
     Random,
@@ -57,6 +124,24 @@ impl Work<'_> {
             Source::File { file, tensors, shards } => {
                 file.load(&Stack { gemm: &self.name, tensors, n, k, shards: *shards })
             }
+        }
+    }
+
+    /// What another process needs to make the same operands.
+    pub fn job(&self) -> Job {
+        let weights = match &self.source {
+            Source::Random => None,
+            Source::File { file, tensors, shards } => Some((file.paths(), tensors.clone(), *shards)),
+        };
+        Job {
+            name: self.name.clone(),
+            n: self.n,
+            k: self.k,
+            m: self.points.iter().map(|point| (point.m, point.weight)).collect(),
+            out: self.out.to_string(),
+            bias: self.bias,
+            deterministic: self.deterministic,
+            weights,
         }
     }
 

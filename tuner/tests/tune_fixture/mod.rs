@@ -45,6 +45,13 @@ impl Fixture {
         Fixture { folder }
     }
 
+    /// As [`Fixture::new`], with another declaration of a model `tiny`.
+    pub(crate) fn with(shapes: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("tiny.toml"), shapes).unwrap();
+        Fixture { folder }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -73,6 +80,22 @@ impl Fixture {
     pub(crate) fn tune_into(&self, out: &Path, args: &[&str]) -> Output {
         let shapes = self.shapes();
         self.run(&[&["tune", &shapes, "--out", out.to_str().unwrap()], args].concat())
+    }
+
+    /// Tunes with faults injected into the worker.
+    pub(crate) fn tune_faulty(&self, faults: &str, args: &[&str]) -> Output {
+        let (shapes, out) = (self.shapes(), self.out());
+        let args = [&["tune", &shapes, "--out", out.to_str().unwrap()], args].concat();
+        command(&args).env("TILEWRIGHT_INJECT", faults).output().unwrap()
+    }
+
+    /// Starts a run with faults injected into the worker.
+    pub(crate) fn spawn_faulty(&self, faults: &str, args: &[&str]) -> Child {
+        let (shapes, out) = (self.shapes(), self.out());
+        let args = [&["tune", &shapes, "--out", out.to_str().unwrap()], args].concat();
+        let mut command = command(&args);
+        command.env("TILEWRIGHT_INJECT", faults).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
     }
 
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {

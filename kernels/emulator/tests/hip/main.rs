@@ -4,6 +4,7 @@
 //! orders of waves, into poisoned outputs, and compared with the float64 reference. Where `TILEWRIGHT_HIP_CLANG` does
 //! not name a compiler (see `ci/hip-clang.sh`) the tests say that they were skipped.
 
+mod gemm;
 mod harness;
 mod layout;
 mod naive;

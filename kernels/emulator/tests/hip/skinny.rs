@@ -6,7 +6,7 @@ use tilewright_kernels::hip::skinny::{self, Shape};
 use tilewright_kernels::{Config, Epilogue, Family, Format, Layout, OutType, Problem, hip, is_launchable};
 
 /// Values of a config by name; the rest is the family's first legal value of each.
-fn config(family: &'static Family, values: &[(&str, u32)]) -> Config {
+pub(crate) fn config(family: &'static Family, values: &[(&str, u32)]) -> Config {
     let mut all: Vec<u32> = family.params.iter().map(|p| p.domain.value(0)).collect();
     for (name, value) in values {
         all[family.param_index(name).expect("a parameter")] = *value;
@@ -19,7 +19,7 @@ const SPARSE8_K128: u32 = 1;
 const DENSE16: u32 = 2;
 const DENSE32: u32 = 3;
 
-fn family(weight: Format) -> &'static Family {
+pub(crate) fn family(weight: Format) -> &'static Family {
     match weight {
         Format::Bf16 => &skinny::BF16,
         Format::Fp8E4m3 | Format::Fp8E4m3Fnuz => &skinny::FP8,
@@ -72,7 +72,7 @@ fn catches(rig: &Rig, config: &Config, problem: &Problem, [from, to]: [&str; 2])
 }
 
 /// The forms that a format has on an architecture.
-fn forms(arch: &str, weight: Format) -> &'static [u32] {
+pub(crate) fn forms(arch: &str, weight: Format) -> &'static [u32] {
     match (weight, arch) {
         (Format::Fp8E4m3, _) => &[SPARSE8, SPARSE8_K128, DENSE16, DENSE32],
         (Format::Fp8E4m3Fnuz, _) => &[SPARSE8, DENSE16, DENSE32],
@@ -81,7 +81,7 @@ fn forms(arch: &str, weight: Format) -> &'static [u32] {
 }
 
 /// Pairs of activation and weight formats.
-fn formats(arch: &str) -> Vec<(Format, Format)> {
+pub(crate) fn formats(arch: &str) -> Vec<(Format, Format)> {
     use Format::*;
     match arch {
         "gfx942" => vec![(Bf16, Bf16), (Fp8E4m3Fnuz, Fp8E4m3Fnuz)],

@@ -4,6 +4,7 @@
 //! A few configs of each family's space are drawn; `TILEWRIGHT_HIP_SAMPLE` says how many on each architecture.
 
 use crate::harness::{Random, Rig};
+use crate::skinny::{config, family, formats, forms};
 use tilewright_kernels::hip::skinny::{self, Shape};
 use tilewright_kernels::{Config, Family, Format, Problem, hip, is_launchable};
 
@@ -61,5 +62,39 @@ fn the_predicate_bounds_what_the_compiler_takes() {
             }
         }
         assert!(wrong.is_empty(), "{}:\n{}", rig.arch, wrong.join("\n"));
+    }
+}
+
+/// Of a stream's loop, what lies between the first and the last product: the products of all four steps of the ring, and
+/// the loads that refill three of them.
+fn between_products(assembly: &str) -> Vec<&str> {
+    let lines: Vec<&str> = assembly.lines().map(str::trim).collect();
+    let is_product = |line: &&str| line.starts_with("v_mfma") || line.starts_with("v_smfmac");
+    let first = lines.iter().position(is_product).expect("it multiplies");
+    let last = lines.iter().rposition(is_product).expect("it multiplies");
+    lines[first..=last].to_vec()
+}
+
+#[test]
+fn a_stream_waits_for_its_oldest_step_alone() {
+    for rig in ["gfx942", "gfx950"].into_iter().filter_map(Rig::new) {
+        for (a, b) in formats(rig.arch) {
+            for &form in forms(rig.arch, b) {
+                let config = config(family(b), &[("form", form), ("depth", 4), ("panels", 2), ("waves", 4)]);
+                let problem = Problem { a, ..Problem::new(8, 2304, 16384, b) };
+                is_launchable(&config, &problem, &rig.device).unwrap_or_else(|e| panic!("{config}: {e}"));
+                let plan = hip::plan(&config, &problem, &rig.device).unwrap();
+                let compiled = rig.compile(&plan.steps.last().unwrap().source);
+                let body = between_products(&compiled.assembly);
+                let loads = body.iter().filter(|line| line.starts_with("buffer_load_dword")).count();
+                let waits = body.iter().filter_map(|line| {
+                    let count = line.strip_prefix("s_waitcnt vmcnt(")?.split(')').next()?;
+                    count.parse::<usize>().ok()
+                });
+                // Three steps' loads are still under way whenever it waits for the fourth's.
+                assert_eq!(waits.min(), Some(loads), "{config} on {} with {a}", rig.arch);
+                assert!(body.iter().all(|line| !line.starts_with("v_mov_b32") && !line.contains("accvgpr")));
+            }
+        }
     }
 }

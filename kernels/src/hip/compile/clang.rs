@@ -143,7 +143,24 @@ impl Toolchain for Clang {
     }
 
     fn compile(&self, source: &Source, arch: &str, limit: Duration) -> Result<Vec<u8>, CompileFault> {
-        let context = Context::new(source, arch);
+        self.build(source.file, source.text, &source.defines, arch, limit)
+    }
+}
+
+impl Clang {
+    /// The code object of a source text. `file` is the name that messages give it, `defines` are macros, `NAME=value`.
+    ///
+    /// # Errors
+    /// As [`Toolchain::compile`].
+    pub fn build(
+        &self,
+        file: &str,
+        text: &str,
+        defines: &[String],
+        arch: &str,
+        limit: Duration,
+    ) -> Result<Vec<u8>, CompileFault> {
+        let context = Context::new(file, defines, arch);
         let system = |error: io::Error| CompileFault::System(context.clone(), error.to_string());
         let scratch = Scratch::new().map_err(system)?;
         let deadline = Instant::now() + limit;
@@ -158,15 +175,14 @@ impl Toolchain for Clang {
             )),
         };
         // Messages name the source by its file name, and object files hold no path of this machine.
-        let text = scratch.path().join(source.file);
-        fs::write(&text, source.text).map_err(system)?;
+        fs::write(scratch.path().join(file), text).map_err(system)?;
         go(Command::new(&self.clang[0])
             .args(&self.clang[1..])
             .args(["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib"])
             .arg(format!("--offload-arch={arch}"))
             .args(FLAGS)
-            .args(source.defines.iter().map(|define| format!("-D{define}")))
-            .args(["-S", "-Xclang", "-emit-obj", "-o", "kernel.o", source.file])
+            .args(defines.iter().map(|define| format!("-D{define}")))
+            .args(["-S", "-Xclang", "-emit-obj", "-o", "kernel.o", file])
             .current_dir(scratch.path()))?;
         go(Command::new(&self.lld[0])
             .args(&self.lld[1..])

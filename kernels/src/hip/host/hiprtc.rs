@@ -75,7 +75,7 @@ impl Toolchain for Hiprtc {
     }
 
     fn compile(&self, source: &Source, arch: &str, _: Duration) -> Result<Vec<u8>, CompileFault> {
-        let context = Context::new(source, arch);
+        let context = Context::new(source.file, &source.defines, arch);
         let system = |what: &str, status| {
             CompileFault::System(context.clone(), format!("hiprtc: {what}: {}", said(self.api, status)))
         };

@@ -8,6 +8,7 @@
 //! fingerprint then has the feature `simulated`: its times are a model's, and tables made there are marked.
 
 mod conditions;
+mod engine;
 mod hiprtc;
 mod library;
 mod loaded;
@@ -29,6 +30,7 @@ use crate::device::{Caps, Device};
 use crate::family::{BackendKind, Family};
 use crate::problem::Problem;
 pub use conditions::Conditions;
+pub use engine::{DeviceMemory, DeviceWeight, Launchable};
 pub use session::HipSession;
 
 /// One AMD GPU.

@@ -18,8 +18,8 @@ const TEXT: &str = concat!(
     include_str!("../../../hip/quantise.hip")
 );
 
-/// The kernel's macro `FORMAT`, or `None` for a format that no HIP kernel multiplies activations in.
-const fn number(format: Format) -> Option<u32> {
+/// A format's number in the kernels' macros, or `None` for one that no matrix instruction takes.
+pub(super) const fn number(format: Format) -> Option<u32> {
     match format {
         Format::Bf16 => Some(0),
         Format::Fp8E4m3 | Format::Fp8E4m3Fnuz => Some(1),

@@ -32,15 +32,7 @@ const CACHE_BITS: [u32; 3] = [0, 2, 1 | 2 | 16];
 
 /// The kernels' macros `WEIGHT` and `ACTIVATION`.
 fn number(format: Format) -> u32 {
-    match format {
-        Format::Bf16 => 0,
-        Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::Fp8E5m2 => 1,
-        Format::MxFp8 => 2,
-        Format::MxFp6E2m3 => 3,
-        Format::MxFp6E3m2 => 4,
-        Format::MxFp4 => 5,
-        Format::MxInt8 => unreachable!("the predicate refuses INT8"),
-    }
+    quantise::number(format).expect("the predicate let it through")
 }
 
 fn defines(values: &[(&str, u32)]) -> Vec<String> {

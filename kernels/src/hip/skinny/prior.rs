@@ -1,8 +1,9 @@
 //! How long a skinny config is expected to take: an estimate that orders candidates and excludes none.
 //!
-//! The longest of two times on the busiest compute unit, and what does not overlap:
-//! * memory: its tiles over its share of the rate, which needs so many bytes in flight as arrive within a load's latency;
-//! * matrix cores: instructions at their issue rate.
+//! The longer of two times, and what overlaps with neither:
+//! * memory: workgroups that run at once share the rate, each at most what it has in flight per latency; a workgroup
+//!   begins and ends with a latency of its own;
+//! * matrix cores: instructions at their issue rate, on the busiest compute unit.
 //!
 //! No constant here was measured by us: rate and clock are the vendor's, 0.75 of the rate is what hf-rocm-kernels
 //! reports to reach, latency and launch times are assumed.
@@ -27,20 +28,20 @@ pub(super) fn seconds(config: &Config, problem: &Problem, device: &Device) -> f6
     let steps = f64::from(problem.k.div_ceil(STEP_K as u32)) / f64::from(s.split_k);
     let busiest = ceil(groups / units) * steps;
 
-    let by_waves = 16 / s.total_waves().min(16);
+    let by_waves = 32 / s.total_waves();
     let by_registers = 2048 / (s.registers(device).next_multiple_of(8) * s.total_waves());
     let by_lds = device.l1_kib * 1024 / s.lds_bytes();
     let fit = f64::from(by_waves.min(by_registers).min(by_lds).max(1));
+    let rounds = ceil(groups / (units * fit));
     let resident = fit.min(ceil(groups / units));
     let step_bytes = f64::from(s.tile_step_bytes()) * if s.weight.is_mx() { 100.0 / 96.0 } else { 1.0 };
-    let group_steps = match s.producers {
+    let group_steps = f64::from(match s.producers {
         0 => s.waves * s.depth,
         // A producer has one slot in flight.
         producers => producers.min(s.depth) * s.steps,
-    };
-    let in_flight = resident * f64::from(group_steps).min(steps) * step_bytes;
-    let unit_rate = rate / units;
-    let memory = busiest * step_bytes / (unit_rate * (in_flight / (unit_rate * LATENCY)).min(1.0));
+    });
+    let group_rate = (rate / units / resident).min(group_steps.min(steps) * step_bytes / LATENCY);
+    let memory = rounds * (steps * step_bytes / group_rate + 2.0 * LATENCY);
 
     // Clocks of a SIMD for one panel's step.
     let clocks = f64::from(match (s.form, s.weight.bits()) {
@@ -59,7 +60,7 @@ pub(super) fn seconds(config: &Config, problem: &Problem, device: &Device) -> f6
     });
     let matrix = busiest * f64::from(s.panels) * clocks / f64::from((s.waves * fit as u32).min(4)) / clock;
 
-    let mut latency = LAUNCH + LATENCY;
+    let mut latency = LAUNCH;
     if !s.direct {
         latency += LAUNCH;
     }

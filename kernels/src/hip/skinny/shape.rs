@@ -203,7 +203,10 @@ fn problem_rules(problem: &Problem, device: &Device) -> Result<(), Reject> {
         Format::Bf16 => (gfx942 || gfx950) && problem.a == Format::Bf16,
         Format::Fp8E4m3 => gfx950 && problem.a == problem.b,
         Format::Fp8E4m3Fnuz => gfx942 && problem.a == problem.b,
-        _ => gfx950 && problem.a.is_mx() && !matches!(problem.a, Format::MxInt8),
+        _ => {
+            use Format::{MxFp4, MxFp6E2m3, MxFp6E3m2, MxFp8};
+            gfx950 && matches!(problem.a, MxFp8 | MxFp6E2m3 | MxFp6E3m2 | MxFp4)
+        }
     };
     if !formats {
         return Err(Reject::problem("the device has no matrix instruction for these formats"));

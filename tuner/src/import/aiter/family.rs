@@ -54,6 +54,27 @@ impl Family {
         }
     }
 
+    /// The family of that name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Every family.
+    const ALL: [Family; 12] = [
+        Family::Bf16,
+        Family::A8w8,
+        Family::A8w8Bpreshuffle,
+        Family::A8w8Blockscale,
+        Family::A8w8BlockscaleBpreshuffle,
+        Family::A4w4,
+        Family::A6w6,
+        Family::A6w4,
+        Family::A4w6,
+        Family::BatchedA8w8,
+        Family::BatchedBf16,
+        Family::BatchedMxscale,
+    ];
+
     /// The family of a file: by its name, else by its columns.
     pub(super) fn guess(path: &Path, has: impl Fn(&str) -> bool) -> Option<Self> {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("").to_ascii_lowercase();

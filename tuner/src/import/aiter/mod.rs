@@ -17,7 +17,7 @@ use super::foreign::{Element, Entry, Foreign, NONE, Operation};
 use crate::diag::BadInput;
 
 /// The columns, in lower case; two spellings of one thing share a place.
-const COLUMNS: [&[&str]; 18] = [
+const COLUMNS: [&[&str]; 19] = [
     &["gfx"],
     &["cu_num"],
     &["b"],
@@ -36,6 +36,7 @@ const COLUMNS: [&[&str]; 18] = [
     &["kernelname"],
     &["err_ratio", "errratio"],
     &["tflops"],
+    &["kernelid", "solidx"],
 ];
 const GFX: usize = 0;
 const CU: usize = 1;
@@ -55,9 +56,10 @@ const US: usize = 14;
 const NAME: usize = 15;
 const ERR: usize = 16;
 const TFLOPS: usize = 17;
+const INDEX: usize = 18;
 
-/// Columns that are read over: they repeat others or number kernels of one build.
-const UNUSED: [&str; 4] = ["kernelid", "solidx", "bw", "_tag"];
+/// Columns that are read over: they repeat others.
+const UNUSED: [&str; 2] = ["bw", "_tag"];
 
 /// Whether a line is the header of one of these files.
 pub(super) fn is_header(line: &str) -> bool {
@@ -233,7 +235,7 @@ fn entry(foreign: &mut Foreign, header: &Header, record: &csv::StringRecord, lin
     let obstacle = if sizes[0] > 1 { foreign.intern("a batch of several GEMMs in one launch") } else { NONE };
     let [batch, m, n, k] = sizes;
     let [time_us, error, tflops] = numbers;
-    foreign.entries.push(Entry {
+    foreign.push(Entry {
         line,
         operation,
         batch,
@@ -246,6 +248,8 @@ fn entry(foreign: &mut Foreign, header: &Header, record: &csv::StringRecord, lin
         time_us,
         error,
         tflops,
+        index: header.get(record, INDEX).parse().ok(),
+        origin: NONE,
         obstacle,
     });
 }
