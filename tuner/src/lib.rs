@@ -4,6 +4,8 @@ pub mod bench;
 pub mod capture;
 pub mod check;
 pub mod cli;
+#[cfg(feature = "cuda")]
+pub mod code;
 pub mod compare;
 pub mod devices;
 pub mod diag;

@@ -19,6 +19,8 @@
 //! [`Engine::run`] allocates nothing: the workspace is the caller's, and any number of threads may run at once, each
 //! with a workspace of its own. A launch that fails falls to the runner-up, once, and is counted.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod weight;
 
 use core::fmt;

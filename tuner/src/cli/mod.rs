@@ -1,6 +1,8 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod bench;
+#[cfg(feature = "cuda")]
+mod code;
 mod compare;
 mod compile;
 mod devices;
@@ -62,6 +64,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
     Holdout(holdout::HoldoutArgs),
+    #[cfg(feature = "cuda")]
+    Code(code::CodeArgs),
     Devices(devices::DevicesArgs),
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
@@ -86,6 +90,8 @@ impl Cli {
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
             Command::Holdout(args) => args.run(),
+            #[cfg(feature = "cuda")]
+            Command::Code(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]

@@ -54,6 +54,13 @@ pub enum Record {
         /// How many legal candidates it has.
         candidates: usize,
     },
+    /// Candidates that the backend suggested for a problem.
+    Suggested {
+        /// Canonical text of the problem.
+        problem: String,
+        /// Canonical texts of the configs, in the backend's order.
+        configs: Vec<String>,
+    },
     /// The correctness gate's answer for a candidate.
     Gate {
         /// Canonical text of the problem variant and config.

@@ -6,8 +6,10 @@
 
 mod script;
 
+use tilewright_kernels::BackendKind;
+
 use crate::shapes::{Declaration, Gemm};
-use crate::tune::{Costs, plan_work};
+use crate::tune::{Costs, Settings, plan_work};
 
 pub use script::{commands, sbatch};
 
@@ -17,8 +19,9 @@ pub use script::{commands, sbatch};
 /// If `count` is 0.
 pub fn split(declaration: &Declaration, count: usize) -> Vec<Declaration> {
     assert!(count > 0, "no shards were asked for");
-    let works = plan_work(declaration, None).expect("only weights can be missing");
-    let costs = Costs::new(&works);
+    // Which device will run them is not known; on each the same GEMMs ask the same question.
+    let works = plan_work(declaration, BackendKind::Cpu, None).expect("only weights can be missing");
+    let costs = Costs::new(&works, &Settings::default());
     let mut order: Vec<usize> = (0..works.len()).collect();
     order.sort_by(|x, y| costs.of(*y).total_cmp(&costs.of(*x)).then(x.cmp(y)));
     // The largest first, each to the shard that has least so far.

@@ -134,7 +134,9 @@ impl Ground<'_, '_> {
         if recorder.stopped || !self.has_time_for(sentinel_ns, recorder) {
             return None;
         }
-        let field = Field::new(&self.work.base(m), self.pairs, self.context.device)?;
+        let base = self.work.base(m);
+        let suggested = recorder.suggest(&base, self.pairs);
+        let field = Field::new(&base, self.pairs, &suggested, self.context.device)?;
         let field = field.within(self.stored.at(m), self.context.device)?;
         let sides = [low, high].into_iter().flat_map(|side| side.finalists.iter().take(OF_EACH_SIDE));
         let mut points: Vec<usize> = Vec::new();

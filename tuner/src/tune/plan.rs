@@ -98,7 +98,7 @@ pub(super) fn choose(ranked: &[(Plan, f64)], pairs: &[FormatPair], incumbent: Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright_kernels::{Format, Layout};
+    use tilewright_kernels::{BackendKind, Format, Layout};
 
     fn plan(weight: Format, layout: Layout) -> Plan {
         Plan { formats: FormatPair { activation: Format::Bf16, weight }, layout }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn equal_costs_follow_the_declared_order_and_then_the_simplest_layout() {
-        let pairs = FormatPair::of(Format::Bf16, &[Format::MxFp6E2m3, Format::Bf16], false);
+        let pairs = FormatPair::of(Format::Bf16, &[Format::MxFp6E2m3, Format::Bf16], false, BackendKind::Cpu);
         let ranked = [
             (plan(Format::Bf16, Layout::Panel16), 1.0),
             (plan(Format::MxFp6E2m3, Layout::Panel16x4), 1.005),
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_incumbent_plan_is_kept_within_its_margin_only() {
-        let pairs = FormatPair::of(Format::Bf16, &[Format::Bf16], false);
+        let pairs = FormatPair::of(Format::Bf16, &[Format::Bf16], false, BackendKind::Cpu);
         let (row, panel) = (plan(Format::Bf16, Layout::RowMajor), plan(Format::Bf16, Layout::Panel16));
         assert_eq!(choose(&[(panel, 1.0), (row, 1.015)], &pairs, Some(row)), Some(row));
         assert_eq!(choose(&[(panel, 1.0), (row, 1.03)], &pairs, Some(row)), Some(panel));

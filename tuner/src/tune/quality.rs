@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use tilewright_kernels::Format;
-
 use super::candidates::{FormatPair, Plan, default_candidate};
 use super::copies::Stored;
 use super::rig::Recorder;
@@ -29,7 +27,6 @@ impl Quality {
         recorder: &mut Recorder<'_>,
     ) -> anyhow::Result<Self> {
         let mut quality = Quality { pairs: vec![], errors: HashMap::new(), excluded: vec![] };
-        let finer = FormatPair { activation: Format::MxInt8, weight: Format::MxFp6E2m3 };
         let mut pairs: Vec<FormatPair> = Vec::new();
         for pair in work.pairs.iter().map(|pair| pair.on(context.device)) {
             if !pairs.contains(&pair) {
@@ -39,11 +36,6 @@ impl Quality {
         for pair in &pairs {
             // Pairs that no kernel here multiplies are no alternatives.
             if default_candidate(&work.base(1), &[*pair], context.device).is_none() {
-                continue;
-            }
-            // On the CPU both enter the same integer dot, and INT8 rounds the activation less.
-            let coarser = pair.activation == pair.weight && pair.weight == finer.weight;
-            if coarser && pairs[0] != *pair && quality.pairs.contains(&finer) {
                 continue;
             }
             let known = context.resume.quality.get(&(work.name.clone(), pair.to_string()));

@@ -40,7 +40,7 @@ impl InOrder {
     /// Of a run with those settings.
     pub fn new(works: &[Work<'_>], settings: &Settings) -> Self {
         let left = order(works.len(), settings);
-        InOrder { costs: Costs::new(works), left, budget_ns: settings.budget_s.map(|s| s * 1e9) }
+        InOrder { costs: Costs::new(works, settings), left, budget_ns: settings.budget_s.map(|s| s * 1e9) }
     }
 }
 
@@ -102,7 +102,7 @@ impl<'s> SharedQueue<'s> {
     ) -> Self {
         let left = order(works.len(), settings).into_iter().filter(|work| !taken.contains(work)).collect();
         SharedQueue {
-            costs: Costs::new(works),
+            costs: Costs::new(works, settings),
             budget_ns: settings.budget_s.map(|s| s * 1e9),
             devices,
             stop,
@@ -182,13 +182,16 @@ pub struct Costs(Vec<f64>);
 
 impl Costs {
     /// Of the works, in their order.
-    pub fn new(works: &[Work<'_>]) -> Self {
-        // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
+    pub fn new(works: &[Work<'_>], settings: &Settings) -> Self {
+        // Seconds on a machine of 200 GFLOP/s and 10 GB/s, and of a launch: only the proportions matter. Where candidates
+        // are compiled that takes most of the time, whatever the size of the weight.
+        let [flops, bytes, each] =
+            if settings.batch > 1 { [200e12, 2e12, 5e-3] } else { [200e9, 10e9, 100e-6] };
         let cost = |work: &Work<'_>| -> f64 {
             let weight_bytes = f64::from(work.n) * f64::from(work.k);
             let times = work.points.iter().map(|point| {
                 let m = f64::from(point.m);
-                (2.0 * m * weight_bytes / 200e9).max(weight_bytes / 10e9) + 100e-6
+                (2.0 * m * weight_bytes / flops).max(weight_bytes / bytes) + each
             });
             times.map(f64::sqrt).sum()
         };
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn a_weight_whose_device_is_lost_goes_to_another_that_waits_for_it() {
         let declaration = Declaration::parse(Path::new("m.toml"), TWO).unwrap();
-        let works = plan_work(&declaration, None).unwrap();
+        let works = plan_work(&declaration, tilewright_kernels::BackendKind::Cpu, None).unwrap();
         let stop = AtomicBool::new(false);
         let settings = Settings { budget_s: Some(10.0), ..Settings::default() };
         let queue = SharedQueue::new(&works, &settings, 2, &[], &stop);

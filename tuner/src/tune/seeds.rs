@@ -28,7 +28,7 @@ pub(super) struct Sources<'a> {
 
 /// Where one search starts.
 pub(super) struct Start {
-    /// Points, best guesses first.
+    /// Points: one of every plan, then the best guesses.
     pub(super) seeds: Vec<usize>,
     /// Whether this very contest was decided on this device before: then little searching is left to do.
     pub(super) warm: bool,
@@ -89,7 +89,7 @@ pub(super) fn start(
 
     let known = texts.iter().filter_map(|text| field.find(text)).take(MOST);
     let mut seeds: Vec<usize> = Vec::new();
-    for point in known.chain(defaults(field, pairs, device)) {
+    for point in defaults(field, pairs, device).chain(known) {
         if point != field.sentinel && !seeds.contains(&point) {
             seeds.push(point);
         }

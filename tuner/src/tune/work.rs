@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tilewright_kernels::{Epilogue, Format, OutType, Problem};
+use tilewright_kernels::{BackendKind, Epilogue, Format, OutType, Problem};
 
 use super::candidates::FormatPair;
 use crate::diag::BadInput;
@@ -181,12 +181,13 @@ impl Work<'_> {
 /// Every GEMM whose tensors do not fit, when `weights` are given.
 pub fn plan_work<'w>(
     declaration: &Declaration,
+    backend: BackendKind,
     weights: Option<&'w WeightFile>,
 ) -> Result<Vec<Work<'w>>, BadInput> {
     let mut works: Vec<Work<'w>> = Vec::new();
     let mut faults = Vec::new();
     for (index, gemm) in declaration.gemms.iter().enumerate() {
-        let pairs = FormatPair::of(gemm.activation, &gemm.formats, gemm.max_error.is_some());
+        let pairs = FormatPair::of(gemm.activation, &gemm.formats, gemm.max_error.is_some(), backend);
         // Real weights of equal shape differ in how well a format fits them.
         let same = |work: &&mut Work<'_>| weights.is_none() && asks_the_same(work, gemm, &pairs);
         if let Some(work) = works.iter_mut().find(same) {

@@ -26,6 +26,20 @@ pub enum Question {
         /// Names of the formats.
         formats: Vec<String>,
     },
+    /// Candidates of the open job that no enumeration gives.
+    Suggest {
+        /// Rows.
+        m: u32,
+        /// `activation/weight`.
+        formats: String,
+    },
+    /// These candidates are asked about next: compile them together.
+    Warm {
+        /// Rows.
+        m: u32,
+        /// Canonical texts.
+        candidates: Vec<String>,
+    },
     /// The correctness gate for a candidate of the open job.
     Admit {
         /// Rows.
@@ -55,6 +69,8 @@ pub enum Answer {
     Quality(f64),
     /// Done: opened, or admitted.
     Done,
+    /// Canonical texts of the configs asked for.
+    Suggested(Vec<String>),
     /// Nanoseconds of the launch.
     Timed(f64),
     /// The question has no good answer, or the candidate is out; the worker goes on.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use tilewright_kernels::Format;
+use tilewright_kernels::{Config, Format, Problem};
 
 use super::deadlines::Deadlines;
 use super::message::{Answer, Hello, Question};
@@ -16,6 +16,9 @@ use crate::tune::{Candidate, FormatPair, Job, Rig, Stopped, Work};
 const FAILED_STARTS: usize = 3;
 /// Making the operands of a large weight takes a while on a slow machine; the heartbeat tells whether it lives.
 const OPEN: Duration = Duration::from_secs(2 * 3600);
+
+/// Compiling a batch, or loading a vendor's library, may take this long.
+const WARM: Duration = Duration::from_secs(300);
 
 /// Asks a worker process, and replaces it when it dies.
 pub struct RemoteRig<'s> {
@@ -241,6 +244,25 @@ impl Rig for RemoteRig<'_> {
         self.offset_ns = now_ns;
         self.simulated_ns = 0.0;
         self.began = Instant::now();
+    }
+
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        let pair = FormatPair { activation: problem.a, weight: problem.b };
+        let question = Question::Suggest { m: problem.m, formats: pair.to_string() };
+        match self.ask(question, WARM) {
+            // The worker is this program, but what it says is not trusted to be.
+            Ok(Answer::Suggested(texts)) => {
+                texts.iter().filter_map(|text| Config::parse(text).ok()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn warm(&mut self, candidates: &[Candidate]) {
+        let Some(first) = candidates.first() else { return };
+        let candidates = candidates.iter().map(Candidate::to_string).collect();
+        // Whatever goes wrong shows when the candidates are asked about, one by one.
+        let _ = self.ask(Question::Warm { m: first.problem.m, candidates }, WARM);
     }
 
     fn admit(&mut self, candidate: &Candidate) -> Result<(), BenchFault> {

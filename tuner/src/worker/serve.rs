@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tilewright_kernels::backend::{Backend, Regime};
-use tilewright_kernels::{BackendKind, Device, Format};
+use tilewright_kernels::{BackendKind, Device, Format, Problem};
 
 use super::frame;
 use super::message::{Answer, Hello, Numbered, Question};
@@ -103,6 +103,8 @@ impl Host<'_> {
             Question::Quality { job, formats } => self.quality(&job, &formats).map(Answer::Quality),
             Question::SelfTest => self.test().map(|()| Answer::Done),
             Question::Open { job, formats } => self.start(job, &formats).map(|()| Answer::Done),
+            Question::Suggest { m, formats } => self.suggest(m, &formats).map(Answer::Suggested),
+            Question::Warm { m, candidates } => self.warm(m, &candidates).map(|()| Answer::Done),
             Question::Admit { m, candidate } => {
                 self.ask(m, &candidate, |rig, candidate| rig.admit(candidate).map(|()| Answer::Done))
             }
@@ -137,6 +139,27 @@ impl Host<'_> {
         })
     }
 
+    /// The open job's problem at `m` rows.
+    fn base(&self, m: u32) -> Result<Problem, Answer> {
+        let job = self.open.as_ref().ok_or_else(|| Answer::Failed("no weight is open".into()))?;
+        job.base(m).map_err(Answer::Failed)
+    }
+
+    fn suggest(&mut self, m: u32, formats: &str) -> Result<Vec<String>, Answer> {
+        let pair = FormatPair::parse(formats)
+            .ok_or_else(|| Answer::Failed(format!("{formats:?} are no formats")))?;
+        let problem = pair.apply(&self.base(m)?);
+        Ok(self.rig.suggest(&problem).iter().map(|config| config.to_string()).collect())
+    }
+
+    fn warm(&mut self, m: u32, candidates: &[String]) -> Result<(), Answer> {
+        let base = self.base(m)?;
+        let candidates: Vec<Candidate> =
+            candidates.iter().filter_map(|text| Candidate::parse(text, &base)).collect();
+        self.rig.warm(&candidates);
+        Ok(())
+    }
+
     fn start(&mut self, job: Job, formats: &[String]) -> Result<(), Answer> {
         self.open = None;
         let formats: Option<Vec<Format>> = formats.iter().map(|name| Format::from_name(name)).collect();
@@ -154,8 +177,7 @@ impl Host<'_> {
         question: impl FnOnce(&mut DeviceRig<'_>, &Candidate) -> Result<Answer, BenchFault>,
     ) -> Result<Answer, Answer> {
         let failed = |why: String| Answer::Failed(why);
-        let job = self.open.as_ref().ok_or_else(|| failed("no weight is open".into()))?;
-        let base = job.base(m).map_err(failed)?;
+        let base = self.base(m)?;
         let candidate = Candidate::parse(candidate, &base)
             .ok_or_else(|| failed(format!("{candidate}: not a candidate of this version")))?;
         match question(&mut self.rig, &candidate) {

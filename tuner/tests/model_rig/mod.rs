@@ -12,8 +12,8 @@ use tilewright::tune::{
     Candidate, FormatPair, InOrder, Outcome, Recorder, ReplayRig, Rig, Settings, Silent, Work, assemble,
     plan_work, tune,
 };
-use tilewright_kernels::Format;
 use tilewright_kernels::backend::Regime;
+use tilewright_kernels::{BackendKind, Format};
 
 use crate::table_fixture::{device, record};
 
@@ -84,6 +84,7 @@ fn header(declaration: &Declaration) -> RunHeader {
         budget_s: None,
         per_gemm_s: None,
         part: None,
+        tools: Default::default(),
         regime: "hot".into(),
         resolution_ns: 20.0,
     }
@@ -97,7 +98,7 @@ pub(crate) fn run(
     previous: Option<&Decisions>,
 ) -> Tuned {
     let declaration = Declaration::parse(Path::new("model.toml"), shapes).unwrap();
-    let works = plan_work(&declaration, None).unwrap();
+    let works = plan_work(&declaration, BackendKind::Cpu, None).unwrap();
     let journal = journal.map(|path| Journal::open(path).unwrap().0);
     let settings = Settings { max_evaluations: 24, patience: 12, warmup_ns: 1e6, ..Settings::default() };
     let outcome = tune(

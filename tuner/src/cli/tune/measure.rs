@@ -38,7 +38,8 @@ impl Run<'_> {
             self.earlier.stale.iter().any(|stale| names(self.declaration, work, &stale.weight))
         };
         let first = (0..self.works.len()).filter(|index| stale(&self.works[*index])).collect();
-        let mut settings = Settings { seed, budget_s, per_gemm_s, first, ..Settings::default() };
+        let backend = self.header.device.device().map_or(BackendKind::Cpu, |(device, _)| device.backend);
+        let mut settings = Settings { seed, budget_s, per_gemm_s, first, ..Settings::of(backend) };
         if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
@@ -178,6 +179,11 @@ impl TuneArgs {
             record(&Record::Decided { table: hash_of(&decisions) })?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        // A table is whole without its code: an engine with a compiler needs none.
+        #[cfg(feature = "cuda")]
+        if let Err(missing) = crate::code::write(run.folder, &decisions) {
+            crate::style::warn(&format!("no cubins beside the table: {missing:#}"));
+        }
         if decisions.device.device.backend == BackendKind::Hip {
             match devices::hip_toolchain() {
                 Ok(toolchain) => {

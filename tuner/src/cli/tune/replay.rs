@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tilewright_kernels::BackendKind;
 
 use super::TuneArgs;
 use super::earlier::Earlier;
@@ -11,6 +12,13 @@ use super::measure::Run;
 use crate::journal::{self, History, Record, Segment};
 use crate::shapes::Declaration;
 use crate::tune::{InOrder, Outcome, Queue, Recorded, Recorder, ReplayRig, Work};
+
+/// The backend that a journal's last run measured on.
+pub(super) fn backend(path: &Path) -> anyhow::Result<BackendKind> {
+    let history = History::new(journal::read(path)?.records);
+    let Some(last) = history.segments.last() else { bail!("{}: holds no run", path.display()) };
+    Ok(last.header.device.device()?.0.backend)
+}
 
 impl TuneArgs {
     /// Repeats the last run of a journal, that of all its devices.
