@@ -77,7 +77,6 @@ fn journal(path: &Path, decisions: &Decisions) {
                 regime: "cold".into(),
                 resolution_ns: 20.0,
                 tools: Default::default(),
-                part: None,
             }))
             .unwrap();
         journal.append(&Record::Contest { key: key.clone(), candidates: 77 }).unwrap();
