@@ -11,5 +11,6 @@ mod harness;
 mod layout;
 mod naive;
 mod quantise;
+mod quantise_c0c1;
 mod skinny;
 mod skinny_compiled;
