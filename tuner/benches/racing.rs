@@ -4,13 +4,22 @@
 //! that eliminates one of the five is wrong; one that keeps the 2 % slower one has not seen enough. Runs without and with a
 //! second process that keeps a core busy, and the same candidates timed one after the other, as tuners commonly do, for
 //! contrast. `-- --races N` sets the number of races (200).
+//!
+//! `-- --spaces A.csv.gz B.csv.gz …` prints, before that, what `tilewright replay` finds on recorded spaces: searches from
+//! nothing and warm from each other one, races, search and race together, `--seeds N` runs of each (100). What needs whole
+//! tuning runs, whether winners repeat and what a warm start saves, is the bench `repeat`.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Instant;
 
 use tilewright::bench::{Bench, BenchFault, Sample};
 use tilewright::race::{Entrant, RaceOptions, Status, Verdict, race};
+use tilewright::replay::{
+    Plan, Recording, Report, device_race, render, replay_race, replay_search, replay_tuning,
+};
+use tilewright::search::STRATEGIES;
 use tilewright::stats::{Looks, TRIM, trimmed_mean, yuen};
 
 /// Rounds of the loop, as a ratio to the fastest.
@@ -28,11 +37,18 @@ fn main() {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
-    let races = arguments
+    let number = |name: &str, default: u64| {
+        let at = arguments.iter().position(|argument| argument == name);
+        at.and_then(|index| arguments.get(index + 1)?.parse().ok()).unwrap_or(default)
+    };
+    let races = number("--races", 200);
+    let spaces: Vec<&String> = arguments
         .iter()
-        .position(|argument| argument == "--races")
-        .and_then(|index| arguments.get(index + 1)?.parse().ok())
-        .unwrap_or(200);
+        .skip_while(|argument| *argument != "--spaces")
+        .skip(1)
+        .take_while(|argument| !argument.starts_with("--"))
+        .collect();
+    replay(&spaces, number("--seeds", 100) as usize);
     println!("{races} races of 8: five identical, +2 %, +5 %, +20 %");
     println!(
         "{:<34} {:>15} {:>23} {:>12} {:>9} {:>11}",
@@ -48,6 +64,35 @@ fn main() {
         report(&format!("randomised blocks, {name}"), races, interleaved);
         report(&format!("one after the other, {name}"), races, blocked);
         drop(load);
+    }
+}
+
+/// Prints what the real search and race do on recordings.
+fn replay(files: &[&String], seeds: usize) {
+    let recordings: Vec<Recording> = files
+        .iter()
+        .map(|file| Recording::read(Path::new(file)).unwrap_or_else(|bad| panic!("{bad}")))
+        .collect();
+    let plan = Plan {
+        strategy: STRATEGIES[0].into(),
+        seeds,
+        first_seed: 0,
+        max_evaluations: 2000,
+        skip: 8,
+        warm: 10,
+    };
+    let mut report = Report::default();
+    for recording in &recordings {
+        report.searches.push(replay_search(recording, None, &plan));
+        report.races.push(replay_race(recording, 32, 400, &device_race(), &plan));
+        report.tunings.push(replay_tuning(recording, &device_race(), &plan));
+    }
+    for recording in &recordings {
+        let others = recordings.iter().filter(|other| other.name != recording.name);
+        report.searches.extend(others.map(|other| replay_search(recording, Some(other), &plan)));
+    }
+    if !recordings.is_empty() {
+        println!("{}", render(&report));
     }
 }
 

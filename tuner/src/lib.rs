@@ -23,6 +23,8 @@ pub mod replay;
 pub mod report;
 pub mod search;
 pub mod shapes;
+pub mod shards;
+pub mod stale;
 pub mod stats;
 pub mod style;
 pub mod table;

@@ -111,6 +111,24 @@ fn guided_strategies_find_the_optimum_long_before_random_would() {
 }
 
 #[test]
+fn a_model_of_noisy_results_believes_in_better_points_than_the_luckiest() {
+    let (_, times) = space();
+    let (mut luckiest, mut believed) = (0.0, 0.0);
+    for seed in 0..20 {
+        let options = SearchOptions { max_evaluations: 120, patience: 120, ..options(seed) };
+        let (outcome, _) = run("guided", &[], &options, 0.15);
+        assert_eq!(outcome.believed.len(), outcome.ranked.len());
+        luckiest += times[outcome.ranked[0].0].ln();
+        believed += times[outcome.believed[0].0].ln();
+        // A strategy without a model believes what was measured.
+        let (outcome, _) = run("ils", &[], &options, 0.15);
+        let measured: Vec<_> = outcome.ranked.iter().map(|(point, found)| (*point, found.ratio)).collect();
+        assert_eq!(outcome.believed, measured);
+    }
+    assert!(believed < luckiest - 20.0 * 0.01, "{:.3} against {:.3}", believed / 20.0, luckiest / 20.0);
+}
+
+#[test]
 fn exhaustive_search_sees_all_points_and_ends() {
     let (_, times) = space();
     let (outcome, _) = run(

@@ -11,7 +11,10 @@
 //! ±δ, or when blocks or time run out.
 //!
 //! The *sentinel*, the default config, runs twice in each block under two ids. Its two halves are a live A/A test of the
-//! machine, its level over the blocks shows drift.
+//! machine, its level over the blocks shows drift. How well it has to be known follows from the decision: a winner stands
+//! when every bias that the sentinel leaves possible is smaller than the margins by which it beat the others; closer calls
+//! and ties need a sentinel known to ±δ. A race that [`RaceOptions::confirms`] an earlier verdict asks less: it ends as soon
+//! as a look does not speak against the incumbent.
 //!
 //! **Invariants.** The outcome is a function of what the bench says and the seed; the order in which entrants arrive does
 //! not matter. Ties are relative to the leader of the last look and never chained, since indistinguishability is not

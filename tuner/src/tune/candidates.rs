@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tilewright_kernels::config::fnv1a;
-use tilewright_kernels::{Config, Device, Format, Layout, Problem, families, family, space};
+use tilewright_kernels::{Caps, Config, Device, Format, Layout, Problem, families, family, space};
 
 use crate::search::Space;
 
@@ -70,6 +70,15 @@ impl FormatPair {
             }
         }
         pairs
+    }
+
+    /// The pair as a device multiplies it: the FP8 E4M3 of gfx942 is the FNUZ variant, of other range and encoding.
+    pub fn on(self, device: &Device) -> Self {
+        let of = |format| match format {
+            Format::Fp8E4m3 if device.caps.contains(Caps::GFX942) => Format::Fp8E4m3Fnuz,
+            other => other,
+        };
+        FormatPair { activation: of(self.activation), weight: of(self.weight) }
     }
 
     /// The problem in these formats.
@@ -211,4 +220,22 @@ fn positions_of(config: &Config) -> Vec<u16> {
     params
         .map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_kernels::BackendKind;
+
+    #[test]
+    fn fp8_is_what_the_device_has() {
+        let caps =
+            |caps| Device { backend: BackendKind::Hip, caps, units: 1, l1_kib: 0, l2_kib: 0, llc_kib: 0 };
+        let pair = FormatPair { activation: Format::Bf16, weight: Format::Fp8E4m3 };
+        assert_eq!(pair.on(&caps(Caps::GFX950)), pair);
+        let fnuz = FormatPair { weight: Format::Fp8E4m3Fnuz, ..pair };
+        assert_eq!(pair.on(&caps(Caps::GFX942)), fnuz);
+        let other = FormatPair { activation: Format::Fp8E4m3, weight: Format::MxFp6E2m3 };
+        assert_eq!(other.on(&caps(Caps::GFX942)).activation, Format::Fp8E4m3Fnuz);
+    }
 }

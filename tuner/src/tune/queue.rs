@@ -32,25 +32,31 @@ pub trait Queue {
 /// All weights, in order.
 pub struct InOrder {
     costs: Costs,
-    next: usize,
+    left: VecDeque<usize>,
     budget_ns: Option<f64>,
 }
 
 impl InOrder {
     /// Of a run with those settings.
     pub fn new(works: &[Work<'_>], settings: &Settings) -> Self {
-        InOrder { costs: Costs::new(works), next: 0, budget_ns: settings.budget_s.map(|s| s * 1e9) }
+        let left = order(works.len(), settings);
+        InOrder { costs: Costs::new(works), left, budget_ns: settings.budget_s.map(|s| s * 1e9) }
     }
 }
 
 impl Queue for InOrder {
     fn next(&mut self, now_ns: f64) -> Option<(usize, Option<f64>)> {
-        let work = self.next;
-        let left = self.costs.0.get(work..).filter(|left| !left.is_empty())?;
-        self.next += 1;
-        let share = left[0] / left.iter().sum::<f64>();
+        let work = self.left.pop_front()?;
+        let left: f64 = self.left.iter().map(|work| self.costs.of(*work)).sum();
+        let share = self.costs.of(work) / (self.costs.of(work) + left);
         Some((work, self.budget_ns.map(|budget| (budget - now_ns).max(0.0) * share)))
     }
+}
+
+/// Those that are wanted first, then the others.
+fn order(works: usize, settings: &Settings) -> VecDeque<usize> {
+    let first = settings.first.iter().copied().filter(|work| *work < works);
+    first.chain((0..works).filter(|work| !settings.first.contains(work))).collect()
 }
 
 /// What a recorded run took.
@@ -94,7 +100,7 @@ impl<'s> SharedQueue<'s> {
         taken: &[usize],
         stop: &'s AtomicBool,
     ) -> Self {
-        let left = (0..works.len()).filter(|work| !taken.contains(work)).collect();
+        let left = order(works.len(), settings).into_iter().filter(|work| !taken.contains(work)).collect();
         SharedQueue {
             costs: Costs::new(works),
             budget_ns: settings.budget_s.map(|s| s * 1e9),
@@ -172,10 +178,11 @@ impl Drop for Share<'_> {
 
 /// What the time that is left is shared by: the square root of each work's cost, so that large weights get more and small
 /// ones enough.
-struct Costs(Vec<f64>);
+pub struct Costs(Vec<f64>);
 
 impl Costs {
-    fn new(works: &[Work<'_>]) -> Self {
+    /// Of the works, in their order.
+    pub fn new(works: &[Work<'_>]) -> Self {
         // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
         let cost = |work: &Work<'_>| -> f64 {
             let weight_bytes = f64::from(work.n) * f64::from(work.k);
@@ -186,6 +193,11 @@ impl Costs {
             times.map(f64::sqrt).sum()
         };
         Costs(works.iter().map(cost).collect())
+    }
+
+    /// Of one work; only proportions mean something.
+    pub fn of(&self, work: usize) -> f64 {
+        self.0[work]
     }
 }
 

@@ -74,8 +74,9 @@ pub(super) fn start(
     for table in tables {
         let mut rows: Vec<(f64, String)> = Vec::new();
         for weight in &table.weights {
-            let formats = FormatPair { activation: weight.activation, weight: weight.format };
             for row in &weight.rows {
+                let key = weight.key_at(row.m);
+                let formats = FormatPair { activation: key.a, weight: key.b };
                 let distance = distance([row.m, weight.n, weight.k], [base.m, base.n, base.k]);
                 let ties = row.tie_set.iter().map(|tie| &tie.config);
                 let configs = [&row.config].into_iter().chain(ties).chain(&row.runner_ups);

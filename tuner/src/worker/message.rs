@@ -1,5 +1,7 @@
 //! What tuner and worker say to each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::journal::DeviceRecord;
@@ -15,6 +17,8 @@ pub enum Question {
         /// The pair.
         formats: String,
     },
+    /// Does the device work? Multiplies something small with the default config.
+    SelfTest,
     /// Make the operands of a job in these weight formats.
     Open {
         /// Whose.
@@ -60,12 +64,14 @@ pub enum Answer {
 }
 
 /// What a worker says of its device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// The device.
     pub device: DeviceRecord,
     /// Shortest time its clock can tell apart, nanoseconds.
     pub resolution_ns: f64,
+    /// Name and version of the tools that make its kernels.
+    pub tools: BTreeMap<String, String>,
     /// Whether its times are made up, in tests: the run's clock is then their sum.
     pub simulated: bool,
 }

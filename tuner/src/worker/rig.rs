@@ -14,8 +14,6 @@ use crate::tune::{Candidate, FormatPair, Job, Rig, Stopped, Work};
 
 /// Workers in a row that did not get as far as the open weight before the device is given up.
 const FAILED_STARTS: usize = 3;
-/// Deaths in a row, without an answer in between, before the device is given up.
-const DEATHS: usize = 24;
 /// Making the operands of a large weight takes a while on a slow machine; the heartbeat tells whether it lives.
 const OPEN: Duration = Duration::from_secs(2 * 3600);
 
@@ -34,7 +32,8 @@ pub struct RemoteRig<'s> {
     offset_ns: f64,
     simulated: bool,
     simulated_ns: f64,
-    deaths: usize,
+    /// Why the device is given up.
+    lost: Option<String>,
     /// Workers that were replaced.
     replaced: usize,
 }
@@ -62,7 +61,7 @@ impl<'s> RemoteRig<'s> {
             began: Instant::now(),
             offset_ns: 0.0,
             simulated_ns: 0.0,
-            deaths: 0,
+            lost: None,
             replaced: 0,
         })
     }
@@ -115,7 +114,6 @@ impl<'s> RemoteRig<'s> {
     fn bury(&mut self) {
         self.worker = None;
         self.is_open = false;
-        self.deaths += 1;
         self.replaced += 1;
     }
 
@@ -124,6 +122,11 @@ impl<'s> RemoteRig<'s> {
         if self.worker.is_none() {
             self.worker = Some(Worker::start(&self.spec, self.stop)?);
             self.is_open = false;
+            // The one before died: is it the device?
+            if let Answer::Failed(why) = self.ask(Question::SelfTest, OPEN)? {
+                self.bury();
+                return Err(Death::Died(format!("a small product on it fails: {why}")));
+            }
         }
         let Some((job, formats, _)) = self.open.clone().filter(|_| !self.is_open) else { return Ok(Ok(())) };
         match self.ask(Question::Open { job, formats }, OPEN)? {
@@ -137,11 +140,8 @@ impl<'s> RemoteRig<'s> {
 
     /// A worker with the weight open, after as many attempts as it takes.
     fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
-        if self.deaths >= DEATHS {
-            bail!(
-                "device {}: {DEATHS} candidates in a row ended their worker; it is given up",
-                self.spec.device
-            );
+        if let Some(why) = &self.lost {
+            bail!(why.clone());
         }
         let mut last = String::new();
         for _ in 0..FAILED_STARTS {
@@ -154,7 +154,10 @@ impl<'s> RemoteRig<'s> {
                 Err(Death::Died(why) | Death::Killed(why)) => last = why,
             }
         }
-        bail!("device {}: given up, {FAILED_STARTS} workers in a row did not start: {last}", self.spec.device)
+        bail!(
+            "device {}: given up, {FAILED_STARTS} workers in a row did not get ready: {last}",
+            self.spec.device
+        )
     }
 
     /// Operations of the open weight at M.
@@ -162,20 +165,31 @@ impl<'s> RemoteRig<'s> {
         self.open.as_ref().map_or(0.0, |(_, _, flops)| flops * f64::from(m))
     }
 
-    /// Asks about a candidate of the open weight. If somebody else killed the worker meanwhile it may not be the
-    /// candidate's fault: it is asked about once more.
+    /// Asks about a candidate of the open weight. A worker that dies is replaced at once, and the new one shows that
+    /// the device works: if it does not, it was not the candidate's fault. If somebody else killed the worker it may not
+    /// be either: the candidate is asked about once more.
     fn ask_of(&mut self, question: &Question, deadline: Duration) -> Result<Answer, BenchFault> {
         let mut death = match self.ask(question.clone(), deadline) {
-            Err(Death::Killed(why)) => Death::Killed(why),
-            other => return other.map_err(Self::candidate_fault),
+            Ok(answer) => return Ok(answer),
+            Err(death) => death,
         };
-        if let Ok(Ok(())) = self.prepare() {
-            match self.ask(question.clone(), deadline) {
+        match self.prepare() {
+            Ok(_) if matches!(death, Death::Killed(_)) => match self.ask(question.clone(), deadline) {
                 Ok(answer) => return Ok(answer),
                 Err(again) => death = again,
+            },
+            Ok(_) => {}
+            Err(error) if error.is::<Stopped>() => {}
+            Err(error) => {
+                let how = match &death {
+                    Death::Died(why) | Death::Killed(why) => why.as_str(),
+                    Death::Stopped => "stopped",
+                };
+                self.lost = Some(format!("{error:#}, after a candidate: {how}"));
+                return Err(BenchFault::Stopped);
             }
         }
-        Err(if self.must_end() { BenchFault::Stopped } else { Self::candidate_fault(death) })
+        Err(Self::candidate_fault(death))
     }
 
     fn candidate_fault(death: Death) -> BenchFault {
@@ -238,7 +252,6 @@ impl Rig for RemoteRig<'_> {
         let asked = Instant::now();
         let deadline = self.deadlines.gate(m, self.flops(m));
         let answer = self.ask_of(&question, deadline)?;
-        self.deaths = 0;
         match answer {
             Answer::Failed(why) => Err(BenchFault::Candidate(why)),
             _ => {
@@ -257,7 +270,6 @@ impl Rig for RemoteRig<'_> {
         // The worker of a resumed run sends a candidate through the gate before it times it.
         let deadline = self.deadlines.launch(m, self.flops(m)).max(self.deadlines.gate(m, self.flops(m)));
         let answer = self.ask_of(&question, deadline)?;
-        self.deaths = 0;
         match answer {
             Answer::Timed(ns) => {
                 self.deadlines.launched(m, ns / 1e9);

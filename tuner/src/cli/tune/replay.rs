@@ -38,10 +38,9 @@ impl TuneArgs {
         let first =
             first.with_context(|| format!("{}: parts of its last run are missing", path.display()))?;
         let segments = history.segments.split_off(first);
-        let hello =
-            crate::worker::Hello { device: header.device.clone(), resolution_ns: 0.0, simulated: false };
+        let hello = crate::worker::Hello { device: header.device.clone(), ..Default::default() };
         let folder = self.folder(&hello)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if earlier.hash() != header.tables {
             bail!(
                 "{}: its last run began beside other tables than those in {}; give an --out that holds what was there",
@@ -49,6 +48,7 @@ impl TuneArgs {
                 self.out.display()
             );
         }
+        earlier.mark_stale(&history, &header, &mut |_| {});
         let mut whole = Outcome::default();
         for segment in &segments {
             let run = Run {

@@ -242,7 +242,8 @@ impl<'r> Recorder<'r> {
     }
 
     fn stop(&mut self) {
-        if !self.stopped {
+        // A device that is lost was not told to stop: a run on it can be gone on with.
+        if !self.stopped && self.fault.is_none() {
             self.stopped = true;
             self.record(&Record::Stopped { at: self.now_ns });
         }
@@ -323,16 +324,30 @@ impl<'r> Recorder<'r> {
             let reason = "in flight when the tuner died, twice: not run a third time";
             return Err(BenchFault::Candidate(reason.into()));
         }
-        if let Err(error) = self.rig.ready() {
-            if !error.is::<Stopped>() {
-                self.fault.get_or_insert(error);
-            }
+        if !self.is_ready() {
             return Err(BenchFault::Stopped);
         }
         if self.tried.insert(text.clone()) {
             self.append(&Record::Trying { candidate: text });
         }
-        question(self.rig.as_mut())
+        let answer = question(self.rig.as_mut());
+        if matches!(answer, Err(BenchFault::Stopped)) {
+            // The device may be lost.
+            self.is_ready();
+        }
+        answer
+    }
+
+    fn is_ready(&mut self) -> bool {
+        match self.rig.ready() {
+            Ok(()) => true,
+            Err(error) => {
+                if !error.is::<Stopped>() {
+                    self.fault.get_or_insert(error);
+                }
+                false
+            }
+        }
     }
 }
 
