@@ -95,7 +95,15 @@ impl Worker {
             let _ = child.wait();
             return Err(died("no thread to listen to a worker", error));
         }
-        let mut worker = Worker { child, input, output, inbox: Inbox::default(), last_words, number: 0, hello: Hello::default() };
+        let mut worker = Worker {
+            child,
+            input,
+            output,
+            inbox: Inbox::default(),
+            last_words,
+            number: 0,
+            hello: Hello::default(),
+        };
         match worker.wait(0, START, stop)? {
             Answer::Hello(hello) => {
                 worker.hello = hello;

@@ -11,6 +11,5 @@ mod harness;
 mod layout;
 mod naive;
 mod quantise;
-mod quantise_c0c1;
 mod skinny;
 mod skinny_compiled;
