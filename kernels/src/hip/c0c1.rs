@@ -12,9 +12,8 @@
 
 #[cfg(feature = "std")]
 use crate::family::Reject;
-use crate::format::Format;
 #[cfg(feature = "std")]
-use crate::format::{MX_BLOCK, e8m0, e8m0::ScaleRule, quantize::Quantized};
+use crate::format::{Format, MX_BLOCK, e8m0, e8m0::ScaleRule, quantize::Quantized};
 use crate::hip::mfma16;
 #[cfg(feature = "std")]
 use crate::hip::mfma16::Packed;

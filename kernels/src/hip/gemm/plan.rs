@@ -3,8 +3,8 @@
 use super::tile::{Tile, XCDS, code};
 use crate::config::Config;
 use crate::device::Device;
-use crate::hip::launch::{Arg, Plan, Scratch, Source, Step};
-use crate::hip::{c0c1, quantise};
+use crate::hip::launch::{Arg, Plan, Source, Step};
+use crate::hip::quantise;
 use crate::problem::{Epilogue, OutType, Problem};
 
 /// The kernel's text.
@@ -20,21 +20,14 @@ const TEXT: &str = concat!(
     include_str!("../../../hip/gemm.hip")
 );
 
-/// The text of the kernel that packs an activation into layout `c0c1`.
-const ROTATE: &str = concat!(
-    include_str!("../../../hip/prelude.hip"),
-    "#line 1 \"quantise_c0c1.hip\"\n",
-    include_str!("../../../hip/quantise_c0c1.hip")
-);
-
 /// What a launch of a config needs. The config is launchable on the problem.
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Plan {
     let t = Tile::of(config, problem);
+    let (m, k) = (problem.m, problem.k);
     let (scratch, pack) = if t.c0c1 {
-        rotate_and_pack(problem)
+        (quantise::c0c1_scratch(m, k), quantise::c0c1_step(m, k, 0))
     } else {
-        let scratch = quantise::scratch(problem.a, problem.m, problem.k);
-        (scratch, quantise::step(problem.a, problem.m, problem.k, 0))
+        (quantise::scratch(problem.a, m, k), quantise::step(problem.a, m, k, 0))
     };
     // bf16 has no scales; the kernel does not touch its pointers to them.
     let scaled = scratch.len() > 1;
@@ -57,32 +50,6 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Plan {
         packs_activation: false,
     };
     Plan { scratch, steps: vec![pack, multiply] }
-}
-
-/// The buffers of an activation in layout `c0c1`, and the step that fills them.
-fn rotate_and_pack(problem: &Problem) -> (Vec<Scratch>, Step) {
-    let [rows, columns] = [problem.m, problem.k].map(|d| d as usize);
-    let sizes = [c0c1::code_bytes(rows, columns), c0c1::scale_bytes(rows, columns)];
-    let step = Step {
-        source: Source {
-            file: "quantise_c0c1.hip",
-            text: ROTATE,
-            entry: "quantise_c0c1",
-            defines: Vec::new(),
-        },
-        grid: [problem.k.div_ceil(4 * 128), problem.m.div_ceil(16)],
-        threads: 256,
-        lds_bytes: 0,
-        args: vec![
-            Arg::Activation,
-            Arg::Scratch(0),
-            Arg::Scratch(1),
-            Arg::U32(problem.m),
-            Arg::U32(problem.k),
-        ],
-        packs_activation: true,
-    };
-    (sizes.map(|bytes| Scratch { bytes, zeroed: false }).to_vec(), step)
 }
 
 /// The kernel of a tile, for any M and K that it takes, and any N that is a multiple of 4 or any that is not.

@@ -58,6 +58,7 @@ pub struct Tile {
 }
 
 /// A format's number in the kernel's macros; FNUZ and OCP are the architecture's.
+#[cfg(feature = "std")]
 pub(super) const fn code(format: Format) -> u32 {
     match format {
         Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::MxFp8 => 0,

@@ -1,5 +1,5 @@
 //! Readying an activation: `kernels/hip/quantise.hip` quantises row-major bf16 and packs it into layout
-//! [`mfma16`](super::mfma16), or rotated into AITER's `c0c1`, in one launch that a GEMM's plan begins with.
+//! [`mfma16`], or rotated into AITER's `c0c1`, in one launch that a GEMM's plan begins with.
 //!
 //! Invariants: codes and scales have the bits that [`mfma16::pack`] gives for what
 //! [`snap_activation`](crate::reference::snap_activation) makes of the same rows; only the panels that hold a row below M are written, so
