@@ -95,10 +95,18 @@ impl Worker {
             let _ = child.wait();
             return Err(died("no thread to listen to a worker", error));
         }
-        let mut worker = Worker { child, input, output, inbox: Inbox::default(), last_words, number: 0, hello: Hello::default() };
+        let mut worker = Worker {
+            child,
+            input,
+            output,
+            inbox: Inbox::default(),
+            last_words,
+            number: 0,
+            hello: Hello::default(),
+        };
         match worker.wait(0, START, stop)? {
             Answer::Hello(hello) => {
-                worker.hello = hello;
+                worker.hello = *hello;
                 Ok(worker)
             }
             Answer::Failed(why) => {
@@ -163,7 +171,7 @@ impl Worker {
 
     /// The next message, if one comes within that time.
     fn receive(&mut self, within: Duration) -> Result<Option<Numbered<Answer>>, FrameError> {
-        let message = match self.inbox.next()? {
+        let message = match self.inbox.take()? {
             Some(message) => message,
             None => {
                 if !is_readable(&self.output, within).map_err(FrameError::Io)? {
@@ -174,7 +182,7 @@ impl Worker {
                     0 => return Err(FrameError::Closed),
                     count => self.inbox.push(&bytes[..count]),
                 }
-                match self.inbox.next()? {
+                match self.inbox.take()? {
                     Some(message) => message,
                     None => return Ok(None),
                 }
