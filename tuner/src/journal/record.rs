@@ -10,6 +10,7 @@ use tilewright_kernels::{BackendKind, Caps, Device};
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "a run has one header; boxing it would burden every reader")]
 pub enum Record {
     /// A run begins.
     Run(RunHeader),

@@ -79,7 +79,7 @@ impl Inbox {
     ///
     /// # Errors
     /// If what has come is no message, nor the beginning of one.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+    pub fn take(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let mut rest = self.0.as_slice();
         match read(&mut rest) {
             Ok(message) => {
@@ -145,11 +145,11 @@ mod tests {
         let mut got = Vec::new();
         for (at, byte) in stream.iter().enumerate() {
             inbox.push(&[*byte]);
-            got.extend(inbox.next().unwrap().map(|message| (at + 1, message)));
+            got.extend(inbox.take().unwrap().map(|message| (at + 1, message)));
         }
         assert_eq!(got, [(15, b"one".to_vec()), (30, b"two".to_vec())]);
         inbox.push(b"no");
-        assert!(inbox.next().is_err());
+        assert!(inbox.take().is_err());
     }
 
     proptest! {

@@ -62,7 +62,7 @@ pub enum Question {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// The device is open. Said once, first.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The worker is alive, whatever its candidate does. Said twice a second.
     Alive,
     /// The error asked for.

@@ -106,7 +106,7 @@ impl Worker {
         };
         match worker.wait(0, START, stop)? {
             Answer::Hello(hello) => {
-                worker.hello = hello;
+                worker.hello = *hello;
                 Ok(worker)
             }
             Answer::Failed(why) => {
@@ -171,7 +171,7 @@ impl Worker {
 
     /// The next message, if one comes within that time.
     fn receive(&mut self, within: Duration) -> Result<Option<Numbered<Answer>>, FrameError> {
-        let message = match self.inbox.next()? {
+        let message = match self.inbox.take()? {
             Some(message) => message,
             None => {
                 if !is_readable(&self.output, within).map_err(FrameError::Io)? {
@@ -182,7 +182,7 @@ impl Worker {
                     0 => return Err(FrameError::Closed),
                     count => self.inbox.push(&bytes[..count]),
                 }
-                match self.inbox.next()? {
+                match self.inbox.take()? {
                     Some(message) => message,
                     None => return Ok(None),
                 }

@@ -57,7 +57,7 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
         #[cfg(not(debug_assertions))]
         simulated: false,
     };
-    say(0, Answer::Hello(hello))?;
+    say(0, Answer::Hello(Box::new(hello)))?;
     let regime = if options.hot { Regime::Hot } else { Regime::Cold };
     let mut host =
         Host { device: *backend.device(), rig: DeviceRig::new(backend.as_ref(), regime), open: None };
