@@ -6,9 +6,24 @@ use tilewright_dispatch::TableData;
 
 #[path = "../cpu-intel-xeon-family-6-2u-9ad2a6a0/smollm2-135m.rs"]
 pub mod cpu_intel_xeon_family_6_2u_9ad2a6a0_smollm2_135m;
+#[path = "../cuda-nvidia-h200-132u-d60fac74/flux.1-dev.rs"]
+pub mod cuda_nvidia_h200_132u_d60fac74_flux_1_dev;
+#[path = "../cuda-nvidia-h200-132u-d60fac74/llama-3.1-405b-tp8.rs"]
+pub mod cuda_nvidia_h200_132u_d60fac74_llama_3_1_405b_tp8;
+#[path = "../cuda-nvidia-h200-132u-d60fac74/llama-3.1-70b-tp8.rs"]
+pub mod cuda_nvidia_h200_132u_d60fac74_llama_3_1_70b_tp8;
+#[path = "../cuda-nvidia-h200-132u-d60fac74/llama-3.1-8b.rs"]
+pub mod cuda_nvidia_h200_132u_d60fac74_llama_3_1_8b;
+#[path = "../cuda-nvidia-h200-132u-d60fac74/qwen3-8b.rs"]
+pub mod cuda_nvidia_h200_132u_d60fac74_qwen3_8b;
 
 /// Every table, by device and model.
 #[rustfmt::skip]
 pub static TABLES: &[&TableData<'static>] = &[
     &cpu_intel_xeon_family_6_2u_9ad2a6a0_smollm2_135m::TABLE,
+    &cuda_nvidia_h200_132u_d60fac74_flux_1_dev::TABLE,
+    &cuda_nvidia_h200_132u_d60fac74_llama_3_1_405b_tp8::TABLE,
+    &cuda_nvidia_h200_132u_d60fac74_llama_3_1_70b_tp8::TABLE,
+    &cuda_nvidia_h200_132u_d60fac74_llama_3_1_8b::TABLE,
+    &cuda_nvidia_h200_132u_d60fac74_qwen3_8b::TABLE,
 ];
