@@ -36,7 +36,8 @@ fn problems() -> Vec<Problem> {
 #[test]
 fn every_point_of_a_space_has_a_geometry_that_fits_the_device() {
     for problem in problems() {
-        for config in FAMILIES.iter().flat_map(|f| enumerate(f, &problem, &H200)) {
+        let own = FAMILIES.iter().filter(|family| is_gemm(family));
+        for config in own.flat_map(|f| enumerate(f, &problem, &H200)) {
             let t = Tiling::of(&config, problem.b);
             assert!(t.shared_bytes() <= MOST_SHARED, "{config}");
             assert!(t.threads() <= 1024 && t.threads() * t.ctas_per_sm <= 2048, "{config}");
@@ -77,9 +78,33 @@ fn the_fallback_runs_every_m_of_every_format() {
             let config =
                 fallback(&problem, Layout::Mma64, &H200).unwrap_or_else(|| panic!("none for {problem}"));
             assert!(is_gemm(config.family()) && config.layout() == Layout::Mma64);
-            assert_eq!(fallback(&problem, Layout::RowMajor, &H200), None);
+            let row_major = fallback(&problem, Layout::RowMajor, &H200);
+            let is_library = row_major.is_some_and(|config| config.family().name == "cuda.cublaslt");
+            assert_eq!(is_library, problem.b == Format::Bf16, "row-major bf16 is the library's: {problem}");
         }
     }
+}
+
+#[test]
+fn only_the_librarys_own_choice_is_enumerated_and_its_descriptions_survive_their_text() {
+    let library = family("cuda.cublaslt").expect("built in");
+    let plain = Problem::new(16, 4096, 4096, Format::Bf16);
+    let [heuristic] = enumerate(library, &plain, &H200)[..] else { panic!("one point is enumerated") };
+    assert!(
+        is_launchable(&heuristic, &Problem { n: 83, k: 557, ..plain }, &H200).is_ok(),
+        "bf16 of any size"
+    );
+    let text = "cuda.cublaslt@1(algo=66,choice=fixed,cluster=4,custom=1,inner=0,layout=row_major,reduction=2,\
+                split_k=2,stages=35,swizzle=0,tile=393)";
+    let described = Config::parse(text).expect("its numbers are in the domains");
+    assert_eq!(described.to_string(), text);
+    assert!(is_launchable(&described, &plain, &H200).is_ok());
+    let refused = |config: &Config, problem: Problem| is_launchable(config, &problem, &H200).is_err();
+    assert!(refused(&described, Problem { k: 557, ..plain }), "rows not at multiples of 16 bytes");
+    assert!(refused(&described.with("choice", 0), plain), "described and left to the library at once");
+    let mixed = Problem::new(16, 4096, 4096, Format::Fp8E4m3);
+    assert!(refused(&described, mixed), "a bf16 activation on FP8");
+    assert!(!refused(&described, Problem { a: Format::Fp8E4m3, ..mixed }));
 }
 
 #[test]

@@ -26,6 +26,10 @@ impl<S: Strategy> Strategy for Batched<S> {
         self.inner.name()
     }
 
+    fn believed(&mut self, view: &View<'_>) -> Vec<(usize, f64)> {
+        self.inner.believed(view)
+    }
+
     fn propose(&mut self, view: &View<'_>, rng: &mut Rng, most: usize) -> Vec<usize> {
         let most = most.min(self.batch);
         if most <= 1 {
