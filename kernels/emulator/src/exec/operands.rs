@@ -54,7 +54,7 @@ impl Operands {
         let key = Key { wave: w.id, first, block, element, dim, k, scales };
         let count = (k * dim * row.blocks / LANES * element.bits()).div_ceil(32);
         let registers = &w.vgpr[usize::from(first)..][..count];
-        let slot = &mut self.0[(usize::from(first) ^ w.id as usize * 17 ^ block) % ENTRIES];
+        let slot = &mut self.0[(usize::from(first) ^ (w.id as usize * 17) ^ block) % ENTRIES];
         let entry = slot.get_or_insert_default();
         if entry.key != Some(key) || entry.registers != registers {
             entry.key = Some(key);
