@@ -1,8 +1,8 @@
 //! Joining what several runs left: journals with journals, tables with tables.
 //!
 //! The result depends on what the inputs hold, not on the order in which they are named, and the inputs are only read.
-//! Where two tables say different things about the same row, the better evidence stands (see [`tables`]) and a note
-//! says so.
+//! Where two tables say different things about the same row, the better evidence stands (decided, then tied, then
+//! ambiguous; then what is known more closely), and a note says so.
 
 mod journals;
 mod tables;
