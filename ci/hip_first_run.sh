@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tunes and verifies on the first AMD GPU and packs what to send back; see docs/hip.md.
 #   ci/hip_first_run.sh [SHAPES [BUDGET]]
-# TILEWRIGHT names another program than the one it builds.
+# DEVICE names other GPUs (`hip:1`, `hip:all`), TILEWRIGHT another program than the one it builds, OUT another folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shapes=${1:-shapes/llama-3.1-405b-tp8.toml}
@@ -17,7 +17,8 @@ mkdir -p "$out"
     cat /sys/module/amdgpu/version 2>/dev/null || echo "amdgpu: version unknown"
     uname -sr
 } >"$out/system.txt"
-"$program" tune "$shapes" --device hip:0 --out "$out" --budget "$budget" 2>&1 | tee "$out/tune.txt"
+"$program" tune "$shapes" --device "${DEVICE:-hip:0}" --out "$out" --budget "$budget" 2>&1 | tee "$out/tune.txt"
+"$program" devices | tee -a "$out/devices.txt"
 for table in "$out"/hip-*/*.toml; do
     # A wrong kernel is a finding, not the end.
     "$program" verify "$table" 2>&1 | tee -a "$out/verify.txt" || true

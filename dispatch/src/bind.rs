@@ -124,6 +124,12 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// [`Table::bind`], which then records every request where the environment asks for it: see [`crate::record`].
+    #[cfg(feature = "std")]
+    pub fn bind_recorded(data: &TableData<'a>, device: &Device) -> Self {
+        Table { record: crate::record::Record::from_environment(data), ..Table::bind(data, device) }
+    }
+
     /// What did not resolve.
     pub fn faults(&self) -> &[BindFault] {
         &self.faults

@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
     pub fn new(table: &TableData<'a>, ordinal: u32, objects: &'a [u8]) -> Result<Self, Error> {
         let objects = Objects::parse(objects).map_err(Error::Objects)?;
         let gpu = Hip::open(ordinal, None).map_err(Error::Gpu)?;
-        Ok(Engine { ready: Mutex::default(), table: Table::bind(table, gpu.device()), objects, gpu })
+        Ok(Engine { ready: Mutex::default(), table: Table::bind_recorded(table, gpu.device()), objects, gpu })
     }
 
     /// The GPU: memory for activations and outputs is made, written and read there.
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
         if let Some(found) = ready.get(&key) {
             return work(found);
         }
-        let made = self.gpu.ready(config, problem, &self.objects)?;
+        let made = self.gpu.prepare(config, problem, &self.objects)?;
         work(ready.entry(key).or_insert(made))
     }
 }

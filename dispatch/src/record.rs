@@ -1,8 +1,8 @@
 //! Records every request of an engine, hits and misses alike, with how often it came and which rung answered: what a model
 //! is really asked for, to declare and tune.
 //!
-//! [`RECORD`] in the environment names the file; [`crate::exec::Engine`] looks once, when it is made. Without it a lookup pays
-//! one branch that is never taken. With it a call costs a few atomic operations; nothing is allocated and no clock is read.
+//! [`RECORD`] in the environment names the file; an engine looks once, when it is made. Without it a lookup pays
+//! one branch that is never taken. With it a call costs a few atomic operations, and now and then the writing of the file.
 //! The file is written, whole, when the engine is dropped and each time the number of calls has doubled, so that a server
 //! that is killed keeps at least half of its record. `tilewright shapes from-capture` reads it.
 

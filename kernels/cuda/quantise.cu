@@ -3,6 +3,7 @@
 //
 //   FORMAT 1: FP8 E4M3, one scale a row: amax / 448 over the finite elements (1 if they are all 0), elements by division.
 //             An infinity or NaN becomes NaN. One CTA a row: a pass for amax, a pass that rounds.
+//             With CODES the result is the E4M3 bytes, for kernels that multiply in FP8.
 //   FORMAT 2, 3: MXFP6 E2M3, E3M2, blocks of 32: scale 2^(floor(log2(amax)) - emax), round to nearest even, saturate.
 //             A block with an infinity or NaN is NaN. One warp a block.
 //
@@ -18,11 +19,14 @@ __device__ __forceinline__ bool is_finite(float v) { return fabsf(v) < __int_as_
 constexpr u16 BF16_NAN = 0x7fc0;
 
 #if FORMAT == 1
-// Rounds to the nearest E4M3 value, saturating at 448. |v| finite.
-__device__ __forceinline__ float snap(float v) {
+// The nearest E4M3 code, saturating at 448. |v| finite.
+__device__ __forceinline__ u32 encode(float v) {
     u16 pair;
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(v));
-    const u32 code = pair & 0xff, magnitude = code & 0x7f;
+    return pair & 0xff;
+}
+__device__ __forceinline__ float snap(float v) {
+    const u32 code = encode(v), magnitude = code & 0x7f;
     // seeeemmm placed into an f32: the value times 2^-120.
     const float unscaled = __uint_as_float(magnitude << 20) * 0x1p120f;
     return code & 0x80 ? -unscaled : unscaled;
@@ -50,6 +54,22 @@ extern "C" __global__ void __launch_bounds__(512) quantise(const u16* from, u16*
     for (u32 i = 0; i < blockDim.x / 32; i++) amax = fmaxf(amax, maxima[i]);
     const float scale = amax == 0 ? 1.0f : fmaxf(amax / 448.0f, 0x1p-126f);
     if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+#if CODES
+    uint2* codes = (uint2*)((unsigned char*)to + (u64)blockIdx.x * k);
+    for (u32 i = threadIdx.x; i < k / 8; i += blockDim.x) {
+        const uint4 v = row[i];
+        const u32 words[4] = {v.x, v.y, v.z, v.w};
+        u32 halves[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const float a = widen((u16)words[j]), b = widen((u16)(words[j] >> 16));
+            const u32 low = is_finite(a) ? encode(a / scale) : 0x7f, high = is_finite(b) ? encode(b / scale) : 0x7f;
+            halves[j] = low | high << 8;
+        }
+        codes[i] = make_uint2(halves[0] | halves[1] << 16, halves[2] | halves[3] << 16);
+    }
+    return;
+#endif
     uint4* out = (uint4*)(to + (u64)blockIdx.x * k);
     for (u32 i = threadIdx.x; i < k / 8; i += blockDim.x) {
         const uint4 v = row[i];

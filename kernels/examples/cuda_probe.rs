@@ -19,7 +19,7 @@ use tilewright_kernels::cuda::Cuda;
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::reference::{Reference, Sample};
 use tilewright_kernels::space::enumerate;
-use tilewright_kernels::{Config, Epilogue, Format, OutType, Problem, Scaling};
+use tilewright_kernels::{Config, Epilogue, Format, OutType, Problem, Scaling, is_launchable};
 
 /// Name, N and K of the problems of reference tables: Llama 3.1 405B (tensor parallel 8) and 8B.
 const LLM: [(&str, u32, u32); 8] = [
@@ -112,7 +112,20 @@ fn operands(m: u32, n: u32, k: u32, weights: Vec<Arc<Quantized>>) -> Operands {
 }
 
 fn configs(cuda: &Cuda, problem: &Problem) -> Vec<Config> {
-    cuda.families().into_iter().flat_map(|family| enumerate(family, problem, cuda.device())).collect()
+    // Kernels that multiply in bf16 take quantised activations, but are enumerated without.
+    let plain = Problem { a: Format::Bf16, ..*problem };
+    let enumerated = cuda.families().into_iter().flat_map(|family| {
+        [enumerate(family, problem, cuda.device()), enumerate(family, &plain, cuda.device())].concat()
+    });
+    let mut all: Vec<Config> = Vec::new();
+    for config in enumerated.chain(cuda.suggest(problem)) {
+        if is_launchable(&config, problem, cuda.device()).is_ok()
+            && (problem.a == Format::Bf16 || !all.contains(&config))
+        {
+            all.push(config);
+        }
+    }
+    all
 }
 
 /// A reproducible choice of `count` of them.
@@ -160,7 +173,7 @@ fn check(cuda: &Cuda, count: usize) -> bool {
                 if chosen.is_empty() {
                     continue;
                 }
-                cuda.compile(&problem, &chosen);
+                cuda.ready(&chosen.iter().map(|config| (problem, *config)).collect::<Vec<_>>());
                 let operands = operands(m, n, k, vec![weight.clone()]);
                 let sample = Sample::spread(n as usize, 64);
                 let reference = Reference::compute(
@@ -260,7 +273,7 @@ fn sweep(cuda: &Cuda, csv: &str, ms: &[u32], formats: &str, count: usize, names:
                     all.extend(part);
                     all.extend(choose(rest, count / 2 - count / 3, u64::from(m)));
                 }
-                cuda.compile(&problem, &all);
+                cuda.ready(&all.iter().map(|config| (problem, *config)).collect::<Vec<_>>());
                 let compiled = started.elapsed();
                 let bytes = weight.storage_bytes() as f64;
                 let operands = operands(m, n, k, vec![weight.clone()]);

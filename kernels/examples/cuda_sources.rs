@@ -62,7 +62,7 @@ fn main() -> std::io::Result<()> {
         }
     }
     for format in [Format::Fp8E4m3, Format::MxFp6E2m3, Format::MxFp6E3m2] {
-        let Some(kernel) = source::quantise(format) else { continue };
+        let Some(kernel) = source::quantise(format, false) else { continue };
         fs::write(folder.join(kernel.file), kernel.text)?;
         lines.insert(format!("{} 64 0 {}", kernel.file, kernel.defines.join(" ")));
     }

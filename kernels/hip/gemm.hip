@@ -34,14 +34,15 @@ DEVICE f32x4 four_floats(Buffer from, u32 index) {
 DEVICE void store(Buffer d, u32 row, u32 column, u32 n, u32 rows, f32x4 values) {
   constexpr u32 SIZE = OUT_BF16 ? 2 : 4, CACHE = NT_STORES ? 2 : 0;
   const bf16x4 narrow = __builtin_convertvector(values, bf16x4);
-  const u32 first = row < rows && column < n ? (row * n + column) * SIZE : OUTSIDE;
+  // & instead of &&, which would branch.
+  const u32 first = ((row < rows) & (column < n)) ? (row * n + column) * SIZE : OUTSIDE;
   if constexpr (N_ALIGNED) {
     if constexpr (OUT_BF16) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(i32x2, narrow), d, first, 0, CACHE);
     else __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(i32x4, values), d, first, 0, CACHE);
     return;
   }
   repeat<4>([&]<u32 R>() {
-    const u32 at = row < rows && column + R < n ? first + R * SIZE : OUTSIDE;
+    const u32 at = ((row < rows) & (column + R < n)) ? first + R * SIZE : OUTSIDE;
     // Copies, because bit_cast of a vector's element casts its first one (clang 22).
     const float value = values[R];
     const __bf16 rounded = narrow[R];
@@ -100,7 +101,7 @@ gemm(const u8 *__restrict__ a, const u8 *__restrict__ b, const u8 *__restrict__ 
     tile_at(position, tiles_m, tiles_n, tile_m, tile_n);
     const Source source_a = Source::of<OperandA>(a, scales_a, m, steps, tile_m);
     const Source source_b = Source::of<OperandB>(b, scales_b, n, steps, tile_n);
-    const Copier copy = Copier::of(source_a, source_b, steps, wave, lane);
+    const Copier copy(source_a, source_b, steps, wave, lane);
     Sum sums[OperandA::BLOCKS][OperandB::BLOCKS];
     repeat<OperandA::BLOCKS>([&]<u32 I>() { repeat<OperandB::BLOCKS>([&]<u32 J>() { sums[I][J] = Sum(0.0f); }); });
 

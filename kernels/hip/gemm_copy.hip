@@ -56,21 +56,22 @@ struct Copier {
     return (UNIT + 1) * WAVES <= OF_A ? A : UNIT * WAVES >= OF_A && (UNIT + 1) * WAVES <= OF_ALL ? B : EITHER;
   }
 
-  DEVICE Copier of(const Source &a, const Source &b, u32 steps, u32 wave, u32 lane) {
-    Copier c;
-    c.codes_late = c.scales_late = 0, c.steps = steps, c.wave = wave, c.lane = lane;
+  MEMBER Copier(const Source &a, const Source &b, u32 steps, u32 wave, u32 lane)
+      : codes_late(0), scales_late(0), steps(steps), wave(wave), lane(lane) {
     const Buffer codes_a = buffer(a.codes, a.code_bytes), codes_b = buffer(b.codes, b.code_bytes);
     repeat<CODE_UNITS>([&]<u32 U>() {
       constexpr Whose owner = whose<U, OperandA::PIECES, PIECES>();
       const u32 index = U * WAVES + wave, of_b = index - OperandA::PIECES;
       const bool is_a = owner == A || (owner == EITHER && index < OperandA::PIECES);
-      if constexpr (owner == A) c.codes[U] = codes_a;
-      else if constexpr (owner == B) c.codes[U] = codes_b;
-      else c.codes[U] = buffer(is_a ? a.codes : b.codes, is_a ? a.code_bytes : b.code_bytes);
-      c.code_at[U] = is_a ? a.piece<OperandA>(index) : b.piece<OperandB>(of_b);
+      if constexpr (owner == A) codes[U] = codes_a;
+      else if constexpr (owner == B) codes[U] = codes_b;
+      else codes[U] = buffer(choose(is_a, a.codes, b.codes), choose(is_a, a.code_bytes, b.code_bytes));
+      // Where the owner depends on the wave, the compiler has to be told that the choice is the same in all lanes.
+      const u32 at = choose(is_a, a.piece<OperandA>(index), b.piece<OperandB>(of_b));
+      code_at[U] = owner == EITHER ? uniform(at) : at;
       const bool late = is_a ? index % OperandA::SLAB_PIECES >= OperandA::SLAB_PIECES / 2
                              : of_b % OperandB::SLAB_PIECES >= OperandB::SLAB_PIECES / 2;
-      if (STEPS == 2) c.codes_late |= u32(late) << U;
+      if (STEPS == 2) codes_late |= u32(late) << U;
     });
     const Buffer scales_a = buffer(a.scales, a.scale_bytes), scales_b = buffer(b.scales, b.scale_bytes);
     repeat<SCALE_UNITS>([&]<u32 U>() {
@@ -78,30 +79,32 @@ struct Copier {
       constexpr Whose owner = whose<U, split, SCALE_PIECES>();
       const u32 index = U * WAVES + wave, of_b = index - split;
       const bool is_a = owner == A || (owner == EITHER && index < split), idle = index >= SCALE_PIECES;
-      if constexpr (owner == A) c.scales[U] = scales_a;
-      else if constexpr (owner == B) c.scales[U] = scales_b;
-      else c.scales[U] = buffer(is_a ? a.scales : b.scales, is_a ? a.scale_bytes : idle ? 0 : b.scale_bytes);
-      c.scale_at[U] = is_a ? a.scale_piece(index) : b.scale_piece(of_b);
-      if (STEPS == 2) c.scales_late |= index % 2 << U;
+      if constexpr (owner == A) scales[U] = scales_a;
+      else if constexpr (owner == B) scales[U] = scales_b;
+      else scales[U] = buffer(choose(is_a, a.scales, b.scales), idle ? 0 : choose(is_a, a.scale_bytes, b.scale_bytes));
+      scale_at[U] = uniform(choose(is_a, a.scale_piece(index), b.scale_piece(of_b)));
+      if (STEPS == 2) scales_late |= index % 2 << U;
     });
-    return c;
   }
 
-  // Whether copies that are `late` find nothing in a stage.
-  MEMBER bool ends_early(u32 stage) const { return STEPS == 2 && 2 * stage + 1 >= steps; }
+  // OUTSIDE where K ended before the stage, or before its second step for copies that are `late`; else 0. Bits instead of
+  // conditions, so that no branch stands among the copies.
+  template <u32 UNIT> MEMBER u32 past_end(u32 stage, u32 late) const {
+    const u32 whole = stage * TILE_K >= steps * 128 ? OUTSIDE : 0;
+    const u32 half = STEPS == 2 && 2 * stage + 1 >= steps ? late >> UNIT << 31 : 0;
+    return whole | half;
+  }
 
   // Offset of copy UNIT of the codes of a stage in its buffer.
   template <u32 UNIT> MEMBER u32 code_offset(u32 stage) const {
     const u32 of_a = UNIT_SLABS * OperandA::STAGE_BYTES, of_b = UNIT_SLABS * OperandB::STAGE_BYTES;
     constexpr Whose owner = whose<UNIT, OperandA::PIECES, PIECES>();
     const bool is_a = owner == A || (owner == EITHER && UNIT * WAVES + wave < OperandA::PIECES);
-    const bool none = stage * TILE_K >= steps * 128 || (ends_early(stage) && codes_late >> UNIT & 1);
-    return none ? OUTSIDE : code_at[UNIT] + stage * (is_a ? of_a : of_b);
+    return (code_at[UNIT] + stage * (is_a ? of_a : of_b)) | past_end<UNIT>(stage, codes_late);
   }
 
   template <u32 UNIT> MEMBER u32 scale_offset(u32 stage) const {
-    const bool none = stage * STEPS >= steps || (ends_early(stage) && scales_late >> UNIT & 1);
-    return none ? OUTSIDE : scale_at[UNIT] + stage * (STEPS * UNIT_SLABS * SCALE_STEP);
+    return (scale_at[UNIT] + stage * (STEPS * UNIT_SLABS * SCALE_STEP)) | past_end<UNIT>(stage, scales_late);
   }
 
 #ifdef __gfx950__

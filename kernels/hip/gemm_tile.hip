@@ -74,6 +74,9 @@ template <u32 N, u32 I = 0, class F> DEVICE void repeat(F f) {
 
 DEVICE u32 uniform(u32 x) { return __builtin_amdgcn_readfirstlane(x); }
 
+// One of two values. Not `?:` on members, which would be one of two places in memory.
+template <class T> DEVICE T choose(bool first, T x, T y) { return first ? x : y; }
+
 // A buffer whose base and size are the same in all lanes, which the compiler does not always see.
 DEVICE Buffer buffer(const void *base, u32 bytes) {
   const u64 at = (u64)base;

@@ -8,7 +8,7 @@
 // scales beside. A block's scales are added as exponents to each product, so that no scale can overflow an element.
 //
 // Macros: A_* and B_* describe the formats (BITS, EXPONENT and MANTISSA bits, BIAS, SPECIAL: 0 IEEE, 1 the top code is
-// NaN, 2 negative zero is NaN, 3 all finite, 4 an integer in steps of 1/64; BLOCKS: 1 with E8M0 scales per 32); B_SCALES 0 none, 1 one, 2 per row;
+// NaN, 2 negative zero is NaN, 3 all finite; BLOCKS: 1 with E8M0 scales per 32); B_SCALES 0 none, 1 one, 2 per row;
 // ROWS, WAVES; OUT_BF16, HAS_BIAS.
 #ifndef __global__
 #define __global__ __attribute__((global))
@@ -50,14 +50,10 @@ template <u32 BITS, u32 EXPONENT, u32 MANTISSA, int BIAS, u32 SPECIAL> struct El
   }
 
   // The exponent of the largest element.
-  static constexpr int EMAX = SPECIAL == 4 ? 0 : (int)(TOP >> MANTISSA) - BIAS;
+  static constexpr int EMAX = (int)(TOP >> MANTISSA) - BIAS;
 
   // The value of the nearest element, ties to even, saturating; NaN stays NaN.
   DEVICE float round(float x) {
-    if constexpr (SPECIAL == 4) {
-      float steps = __builtin_rintf(x * 64.0f);
-      return (steps > 127.0f ? 127.0f : steps < -127.0f ? -127.0f : steps) * (1.0f / 64.0f);
-    }
     float size = __builtin_fabsf(x);
     u32 b = bits(size);
     u32 half = (1u << (22 - MANTISSA)) - 1 + (b >> (23 - MANTISSA) & 1);

@@ -11,6 +11,10 @@
 // next multiple of 128 become zeros with scale 1; other panels of a slab are left as they are: a row of garbage reaches
 // that row of D alone.
 //
+// C0C1 (FORMAT 3 only): what ROCm's AITER packs for its MXFP6 kernels. Every 32 elements are rotated first, in the arithmetic of
+// `format::hadamard::rotate_aiter`; scale and rounding are those of `format::aiter` (half away from zero); the layout is
+// `mxfp6_c0c1_256_padk2`: panels of 256 rows, each with two steps more along K than it holds, which are left as they are.
+//
 // FORMAT 1 takes one workgroup a row (two passes over it: the scale, the codes); the others one wave for the 16 rows of a
 // panel and 128 (bf16: 32) elements along K, a lane for a row's block, so that what a wave writes is contiguous.
 
@@ -129,7 +133,30 @@ KERNEL(256, 4) quantise(const u16* from, u8* codes, float* scales, u32 m, u32 k)
   }
 }
 #else
-#if FORMAT > 2
+#if C0C1
+// The code of a scaled value, rounded half away from zero; a negative value that becomes 0 keeps its sign, -0 does not.
+DEVICE u32 encode(float scaled) {
+  const float size = __builtin_fabsf(scaled), magnitude = size < 7.5f ? size : 7.5f;
+  const float quanta = magnitude < 2 ? 8 : magnitude < 4 ? 4 : 2;
+  const u32 base = magnitude < 2 ? 0 : magnitude < 4 ? 8 : 16;
+  return (u32)(magnitude * quanta + 0.5f) + base + (scaled < 0 ? 32 : 0);
+}
+
+// Multiplies with the 32-point Hadamard matrix over sqrt(32), both rounded to bf16: products are exact, sums in f32.
+DEVICE void rotate(float* v) {
+#pragma unroll
+  for (u32 i = 0; i < 32; i++) v[i] *= value(0x3e350000);
+#pragma unroll
+  for (u32 half = 1; half < 32; half *= 2)
+#pragma unroll
+    for (u32 i = 0; i < 32; i++)
+      if (!(i & half)) {
+        const float a = v[i], b = v[i + half];
+        v[i] = a + b;
+        v[i + half] = a - b;
+      }
+}
+#elif FORMAT > 2
 // The code nearest to a value that is at most twice the largest element. Adding 2^(23 - MANTISSA) quanta rounds in the
 // adder and leaves the number of quanta in the low bits; a carry reaches the exponent, where it belongs.
 DEVICE u32 encode(float scaled) {
@@ -153,14 +180,24 @@ KERNEL(256, 2) quantise(const u16* from, u8* codes, u8* scales, u32 m, u32 k) {
   if (row < m)
 #pragma unroll
     for (u32 i = 0; i < 4; i++) load8(from + (u64)row * k, STEP_K * step + 32 * block + 8 * i, k, words + 4 * i);
+  float v[32];
+#pragma unroll
+  for (u32 i = 0; i < 32; i++) v[i] = value(element(words, i));
+#if C0C1
+  rotate(v);
+  constexpr int LEAST = -100;
+#else
+  constexpr int LEAST = -149;
+#endif
   u32 amax = 0;
 #pragma unroll
   for (u32 i = 0; i < 32; i++) {
-    const u32 magnitude = element(words, i) & 0x7fffffff;
+    const u32 magnitude = bits(v[i]) & 0x7fffffff;
     if (magnitude > amax) amax = magnitude;
   }
   // floor(log2 amax), of a subnormal too.
-  const int exponent = amax >> 23 ? (int)(amax >> 23) - 127 : -118 - __builtin_clz(amax | 1);
+  int exponent = amax >> 23 ? (int)(amax >> 23) - 127 : -118 - __builtin_clz(amax | 1);
+  if (exponent < LEAST) exponent = LEAST;
   int scale = exponent - (int)EMAX + 127;
   if (scale < 0) scale = 0;
   if (amax == 0) scale = 127;
@@ -171,27 +208,39 @@ KERNEL(256, 2) quantise(const u16* from, u8* codes, u8* scales, u32 m, u32 k) {
 #pragma unroll
   for (u32 i = 0; i < 32; i += FORMAT == 2 ? 2 : 1) {
 #if FORMAT == 2
-    const u32 two = pair(value(element(words, i)) * factor, value(element(words, i + 1)) * factor);
-    out[i / 4] |= two << (8 * (i % 4));
+    out[i / 4] |= pair(v[i] * factor, v[i + 1] * factor) << (8 * (i % 4));
 #else
-    const u32 code = encode(value(element(words, i)) * factor), bit = BITS * i;
+    const u32 code = encode(v[i] * factor), bit = BITS * i;
     out[bit / 32] |= code << (bit % 32);
     if (bit % 32 + BITS > 32) out[bit / 32 + 1] |= code >> (32 - bit % 32);
 #endif
   }
 #pragma unroll
   for (u32 i = 0; i < BITS; i++) out[i] = finite ? out[i] : 0;
-  u8* to = codes + ((u64)(panel / 4) * steps + step) * STEP_BYTES;
+  const u32x4 low = {out[0], out[1], out[2], out[3]};
+#if C0C1
+  // Sixteen panels of 16 rows in one of 256: the lanes' first 16 bytes, then their other 8; scales by half and row.
+  const u32 inner = panel % 16;
+  const u64 tile = (u64)(panel / 16) * (steps + 2) + step;
+  u8* to = codes + tile * (4 * STEP_BYTES);
+  *(u32x4*)(to + 1024 * inner + 16 * lane) = low;
+  *(u32x2*)(to + 16384 + 512 * inner + 8 * lane) = u32x2{out[4], out[5]};
+  u8* scale_at = scales + tile * 1024 + 512 * (inner / 8) + 128 * block + 8 * (lane % 16) + inner % 8;
+#else
+  const u64 tile = (u64)(panel / 4) * steps + step;
+  u8* to = codes + tile * STEP_BYTES + 1024 * (panel % 4);
 #if FORMAT == 2
-  to += 4096 * (block / 2) + 1024 * (panel % 4) + 16 * (32 * (block % 2) + lane % 16);
-  *(u32x4*)to = u32x4{out[0], out[1], out[2], out[3]};
+  to += 4096 * (block / 2) + 16 * (32 * (block % 2) + lane % 16);
+  *(u32x4*)to = low;
   *(u32x4*)(to + 256) = u32x4{out[4], out[5], out[6], out[7]};
 #else
-  *(u32x4*)(to + 1024 * (panel % 4) + 16 * lane) = u32x4{out[0], out[1], out[2], out[3]};
-#if FORMAT == 3 || FORMAT == 4
-  *(u32x2*)(to + 4096 + 512 * (panel % 4) + 8 * lane) = u32x2{out[4], out[5]};
+  *(u32x4*)(to + 16 * lane) = low;
+#if FORMAT < 5
+  *(u32x2*)(codes + tile * STEP_BYTES + 4096 + 512 * (panel % 4) + 8 * lane) = u32x2{out[4], out[5]};
 #endif
 #endif
-  scales[((u64)(panel / 4) * steps + step) * 256 + 4 * lane + panel % 4] = finite ? (u8)scale : 255;
+  u8* scale_at = scales + tile * 256 + 4 * lane + panel % 4;
+#endif
+  *scale_at = finite ? (u8)scale : 255;
 }
 #endif

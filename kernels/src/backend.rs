@@ -25,6 +25,16 @@ pub trait Backend: Send + Sync {
     /// The shortest time the device's clock can tell apart.
     fn timer_resolution(&self) -> Duration;
 
+    /// Candidates for a problem that no enumeration gives: a vendor library's algorithms, by their full description.
+    /// They are subject to the predicate and the gate as all others.
+    fn suggest(&self, _problem: &Problem) -> Vec<Config> {
+        Vec::new()
+    }
+
+    /// Says what is about to be run, so that a backend that compiles can do so on every core at once. What cannot be
+    /// compiled fails when it is run.
+    fn ready(&self, _launches: &[(Problem, Config)]) {}
+
     /// Takes the operands of one weight and readies them for runs and timings at any M up to the activation's rows.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ named_enum! {
         /// kernels' layout; see `hip::mfma16`.
         Mfma16 = "mfma16",
         /// Panels of 256 rows in steps of 128 along K, rotated: what ROCm's AITER packs for its MXFP6 kernels
-        /// (`mxfp6_c0c1_256_padk2`).
+        /// (`mxfp6_c0c1_256_padk2`); see `hip::c0c1`.
         C0c1 = "c0c1",
     }
 }

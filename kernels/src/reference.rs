@@ -61,6 +61,8 @@ pub struct Reference {
     weight_norms: Vec<f64>,
     /// The bias of each chosen column, 0 without one.
     bias: Vec<f64>,
+    /// Whether both operands are FP8, and kernels may multiply them as such.
+    coarse: bool,
 }
 
 impl Reference {
@@ -133,6 +135,7 @@ impl Reference {
             activation_norms: product.a_norms,
             weight_norms: product.b_norms,
             bias,
+            coarse: [problem.a, problem.b].iter().all(|format| format.bits() == 8 && !format.is_mx()),
         }
     }
 

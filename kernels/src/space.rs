@@ -3,6 +3,9 @@
 //! A space is enumerated under [`is_launchable`], the same predicate dispatch uses, so it holds exactly what could be
 //! dispatched, less what its family calls redundant. Points are kept in canonical order (family, then positions), which
 //! makes every index into a space reproducible within a run; indices are never written down.
+//!
+//! Of a domain the first 256 values are enumerated. Only a library's algorithm descriptions have longer ones, and those
+//! are not enumerated but [suggested](crate::backend::Backend::suggest).
 
 use crate::config::Config;
 use crate::device::Device;
@@ -19,7 +22,7 @@ pub fn enumerate(family: &'static Family, problem: &Problem, device: &Device) ->
         .map(|param| {
             let domain = &family.params[param].domain;
             let is_hopeful = |p: &u8| (family.narrow)(param, domain.value(*p as usize), problem, device);
-            (0..domain.len() as u8).filter(is_hopeful).collect()
+            (0..=u8::MAX).take(domain.len()).filter(is_hopeful).collect()
         })
         .collect();
     if narrowed.iter().any(Vec::is_empty) {

@@ -10,6 +10,17 @@ use tilewright_kernels::backend::Backend;
 use tilewright_kernels::cpu::Cpu;
 use tilewright_kernels::hip::compile::{NotFound, Toolchain};
 
+/// The backend of a device's name; the device itself need not be there.
+///
+/// # Errors
+/// If it is no device's name.
+pub fn kind(name: &str) -> anyhow::Result<BackendKind> {
+    let kind = name.split(':').next().and_then(BackendKind::from_name);
+    kind.with_context(|| {
+        format!("--device {name}: no such device; names are `cpu` and `cuda:N` (see `tilewright devices`)")
+    })
+}
+
 /// Opens a device by its name.
 ///
 /// # Errors

@@ -4,6 +4,8 @@ pub mod bench;
 pub mod capture;
 pub mod check;
 pub mod cli;
+#[cfg(feature = "cuda")]
+pub mod code;
 pub mod compare;
 pub mod devices;
 pub mod diag;
@@ -23,6 +25,8 @@ pub mod replay;
 pub mod report;
 pub mod search;
 pub mod shapes;
+pub mod shards;
+pub mod stale;
 pub mod stats;
 pub mod style;
 pub mod table;

@@ -19,10 +19,10 @@ fn priors(source: Source, name: &str, text: &str) -> Vec<Prior> {
     declare(&[foreign], "model").unwrap().priors
 }
 
-/// Without what says where in which file a row stood, in one order.
+/// Without what says where in which file a row stood, and beside which other GEMMs, in one order.
 fn bare(priors: &[Prior]) -> Vec<Prior> {
-    let mut bare: Vec<Prior> =
-        priors.iter().map(|prior| Prior { file: String::new(), line: 0, ..prior.clone() }).collect();
+    let bare = |prior: &Prior| Prior { file: String::new(), line: 0, weight: String::new(), ..prior.clone() };
+    let mut bare: Vec<Prior> = priors.iter().map(bare).collect();
     bare.sort_by_key(|prior| (prior.n, prior.k, prior.m, prior.device.clone(), prior.kernel.clone()));
     bare
 }

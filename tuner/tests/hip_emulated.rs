@@ -1,5 +1,7 @@
 //! The whole way on an AMD GPU, on the emulated one: tune, verify, compile, and an engine that runs what was left there.
 //!
+//! On the MI300X MX formats have one family, so that the search ends by itself and no clock decides how far it gets.
+//!
 //! The program under test is the ordinary one; a folder on its library path holds the stand-in under the names of
 //! ROCm's libraries. Where `TILEWRIGHT_HIP_CLANG` names no compiler the tests say that they were skipped.
 #![cfg(target_os = "linux")]
@@ -21,7 +23,7 @@ name = "tiny"
 
 [defaults]
 m = [1, 5]
-formats = ["mxfp6_e2m3", "bf16"]
+formats = ["mxfp6_e2m3"]
 out = "bf16"
 
 [[gemm]]
@@ -49,11 +51,11 @@ fn stand_in() -> PathBuf {
     folder
 }
 
-/// A command that sees an emulated MI355X, and keeps compiled kernels under the build folder.
+/// A command that sees an emulated MI300X, and keeps compiled kernels under the build folder.
 fn emulated(program: &Path, args: &[&str]) -> Output {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
     let mut command = Command::new(program);
-    command.args(args).env("LD_LIBRARY_PATH", stand_in()).env("TILEWRIGHT_EMULATED_GPU", "mi355x");
+    command.args(args).env("LD_LIBRARY_PATH", stand_in()).env("TILEWRIGHT_EMULATED_GPU", "mi300x");
     command.env("XDG_CACHE_HOME", cache).output().unwrap()
 }
 
@@ -73,12 +75,12 @@ fn a_table_tuned_on_an_emulated_gpu_verifies_is_marked_and_runs_in_an_engine() {
     let out = folder.path().join("tables");
     let (shapes, out_text) = (shapes.to_str().unwrap(), out.to_str().unwrap());
     let tuned =
-        tilewright(&["tune", shapes, "--device", "hip", "--out", out_text, "--budget", "6s", "--quiet"]);
+        tilewright(&["tune", shapes, "--device", "hip", "--out", out_text, "--budget", "120s", "--quiet"]);
     assert!(tuned.status.success(), "{}", text(&tuned.stderr));
     assert!(text(&tuned.stdout).contains("the device is simulated"), "{}", text(&tuned.stdout));
 
     let device = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
-    assert!(device.file_name().unwrap().to_str().unwrap().starts_with("hip-amd-instinct-mi355x-256u-"));
+    assert!(device.file_name().unwrap().to_str().unwrap().starts_with("hip-amd-instinct-mi300x-304u-"));
     let table = device.join("tiny.toml");
     assert!(fs::read_to_string(&table).unwrap().contains("\nsimulated = true\n"));
     assert!(!device.join("tiny.rs").exists(), "a simulated table got a module");
@@ -92,13 +94,14 @@ fn a_table_tuned_on_an_emulated_gpu_verifies_is_marked_and_runs_in_an_engine() {
 
     let verified = tilewright(&["verify", table_text]);
     assert!(verified.status.success(), "{}", text(&verified.stderr));
-    assert!(text(&verified.stdout).contains("all right on hip-amd-instinct-mi355x"));
+    assert!(text(&verified.stdout).contains("all right on hip-amd-instinct-mi300x"));
 
     // A library path is read when a process starts: the engine runs in a child.
     let args = ["--exact", "engine", "--include-ignored", "--nocapture"];
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
     command.args(args).env("TABLE", &table).env("LD_LIBRARY_PATH", stand_in());
+    command.env("TILEWRIGHT_EMULATED_GPU", "mi300x");
     // Nothing may be compiled: what runs are the code objects beside the table.
     let ran = command.env("TILEWRIGHT_HIP_CLANG", "/no/such/clang").output().unwrap();
     assert!(ran.status.success() && text(&ran.stdout).contains("1 passed"), "{ran:?}");

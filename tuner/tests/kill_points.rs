@@ -113,7 +113,7 @@ fn killing_tuner_or_worker_again_and_again_leads_to_the_same_table() {
             while Instant::now() < deadline && child.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let of_worker = left % 2 == 0;
+            let of_worker = left.is_multiple_of(2);
             if left == 0 || child.try_wait().unwrap().is_some() {
                 let output = child.wait_with_output().unwrap();
                 assert!(output.status.success(), "{}", text(&output.stderr));

@@ -76,6 +76,7 @@ fn journal(path: &Path, decisions: &Decisions) {
                 part: None,
                 regime: "cold".into(),
                 resolution_ns: 20.0,
+                tools: Default::default(),
             }))
             .unwrap();
         journal.append(&Record::Contest { key: key.clone(), candidates: 77 }).unwrap();
@@ -125,7 +126,13 @@ fn journal(path: &Path, decisions: &Decisions) {
 }
 
 fn plan() -> tilewright::journal::PlanRecord {
-    tilewright::journal::PlanRecord { work: "w".into(), plan: "p".into(), error: 0.0, alternatives: vec![] }
+    tilewright::journal::PlanRecord {
+        work: "w".into(),
+        plan: "p".into(),
+        error: 0.0,
+        second: None,
+        alternatives: vec![],
+    }
 }
 
 /// A folder with a table, evidence and journal of it.

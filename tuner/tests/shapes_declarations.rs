@@ -81,6 +81,7 @@ fn described(declaration: &Declaration) -> String {
             bias,
             max_error,
             deterministic,
+            two_copies_mib,
             tensors,
         } = gemm;
         let shown: Vec<String> =
@@ -93,6 +94,9 @@ fn described(declaration: &Declaration) -> String {
             shown.join(" "),
             formats.join(","),
         );
+        if let Some(mib) = two_copies_mib {
+            text += &format!("  two copies in {mib} MiB\n");
+        }
     }
     text
 }
@@ -330,10 +334,27 @@ fn gemm() -> impl Strategy<Value = Gemm> {
     let tensors = prop::collection::vec("(\\{layer\\}|\\{expert\\}|[^\\p{Cc}{}]{1,40}){1,2}", 0..4);
     let numbers = (1..=1u32 << 31, 1..=1u32 << 26, 1..=1u64 << 31);
     let choices = (prop::sample::select(Format::ALL), prop::sample::select(OutType::ALL), any::<[bool; 2]>());
-    (numbers, m, formats, choices, max_error, tensors).prop_map(|parts| {
-        let ((n, k, count), m, formats, (activation, out, [bias, deterministic]), max_error, tensors) = parts;
+    let two_copies = prop::option::of(1..=1u64 << 31);
+    (numbers, m, formats, choices, max_error, tensors, two_copies).prop_map(|parts| {
+        let ((n, k, count), m, formats, choices, max_error, tensors, two_copies_mib) = parts;
+        let (activation, out, [bias, deterministic]) = choices;
         let (name, line, k) = (String::new(), 1, k * 32);
-        Gemm { name, line, n, k, count, m, formats, activation, out, bias, max_error, deterministic, tensors }
+        Gemm {
+            name,
+            line,
+            n,
+            k,
+            count,
+            m,
+            formats,
+            activation,
+            out,
+            bias,
+            max_error,
+            deterministic,
+            two_copies_mib,
+            tensors,
+        }
     })
 }
 

@@ -28,7 +28,7 @@ fn a_run_leaves_three_files_that_compile_and_verify() {
     assert!(text(&verify.stdout).contains("all right on cpu-"));
     let bench = fixture.run(&["bench", table.to_str().unwrap(), "--blocks", "6"]);
     assert!(bench.status.success(), "{}", text(&bench.stderr));
-    assert!(text(&bench.stdout).contains("Geometric mean over 4 rows"), "{}", text(&bench.stdout));
+    assert!(text(&bench.stdout).contains("Geometric mean over "), "{}", text(&bench.stdout));
     let explain = fixture.run(&["explain", table.to_str().unwrap(), "--n", "48", "--k", "64", "--m", "5"]);
     assert!(text(&explain.stdout).contains("rung       exact"), "{}", text(&explain.stdout));
 }
@@ -84,7 +84,8 @@ fn killing_a_run_twenty_times_loses_no_finished_measurement() {
     let last = fixture.tune(&["--json"]);
     assert!(last.status.success(), "{}", text(&last.stderr));
     let result: serde_json::Value = serde_json::from_slice(&last.stdout).unwrap();
-    assert_eq!(result["rows"].as_array().unwrap().len(), 4);
+    // Two GEMMs with two M each; Ms between them are measured where the kernel changes.
+    assert!(result["rows"].as_array().unwrap().len() >= 4);
     // What the killed runs had evaluated was not measured again.
     let evaluated = records(&fixture.file("journal"), "evaluated");
     let mut seen = std::collections::BTreeMap::new();

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tilewright_kernels::config::fnv1a;
 use tune_fixture::{Fixture, records, text};
 
 const ONE_GEMM: &str = r#"
@@ -42,13 +43,12 @@ fn failures(fixture: &Fixture) -> BTreeMap<String, String> {
             }
         }
     }
-    for record in records(&fixture.file("journal"), "verdict") {
-        for row in record["finalists"].as_array().unwrap() {
-            if row["status"] == "failed" {
-                let reason = row["reason"].as_str().unwrap().to_string();
-                failures.entry(row["candidate"].as_str().unwrap().to_string()).or_insert(reason);
-            }
-        }
+    // A launch that failed later on names its candidate by its hash.
+    let names: BTreeMap<String, String> =
+        gated(fixture).into_iter().map(|text| (format!("{:016x}", fnv1a(text.as_bytes())), text)).collect();
+    for record in records(&fixture.file("journal"), "failed") {
+        let name = names[record["id"].as_str().unwrap()].clone();
+        failures.entry(name).or_insert(record["reason"].as_str().unwrap().to_string());
     }
     failures
 }

@@ -19,6 +19,8 @@
 //! [`Engine::run`] allocates nothing: the workspace is the caller's, and any number of threads may run at once, each
 //! with a workspace of its own. A launch that fails falls to the runner-up, once, and is counted.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod weight;
 
 use core::fmt;
@@ -31,7 +33,6 @@ pub use self::weight::{LoadError, Weight};
 use crate::bind::Table;
 use crate::key::Key;
 use crate::lookup::{Choice, NoKernel, Request};
-use crate::record::Record;
 use crate::table::TableData;
 
 /// A table bound to the processor it runs on.
@@ -52,11 +53,7 @@ impl Engine {
     /// Binds a table to a processor described by the caller. Where [`crate::record::RECORD`] names a file in the environment,
     /// every request is recorded.
     pub fn on(cpu: &Cpu, table: &TableData<'static>) -> Self {
-        let mut bound = Table::bind(table, cpu.device());
-        if let Some(record) = Record::from_environment(table) {
-            bound.record(record);
-        }
-        Engine { table: bound, fingerprint: cpu.fingerprint().clone() }
+        Engine { table: Table::bind_recorded(table, cpu.device()), fingerprint: cpu.fingerprint().clone() }
     }
 
     /// Whether the table was made on this kind of device.

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_kernels::backend::{Backend, Operands, Regime, RunFault};
 use tilewright_kernels::family::fallback;
@@ -16,19 +16,23 @@ use tilewright_kernels::reference::{Reference, Sample};
 use tilewright_kernels::{BackendKind, Caps, Epilogue, Format, Layout, OutType, Problem, family, space};
 
 /// A folder that holds the stand-in under its two names.
-fn folder() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let name = "libtilewright_hip_emulated.so";
-    let built = test.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.exists());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip-emulated");
-    std::fs::create_dir_all(&folder).unwrap();
-    for library in ["libamdhip64.so", "libhiprtc.so"] {
-        // A link of its own name first, so that tests beside this one always find one.
-        let (link, new) = (folder.join(library), folder.join(format!("{library}.{}", std::process::id())));
-        let _ = std::os::unix::fs::symlink(built.as_ref().expect(name), &new);
-        std::fs::rename(new, link).unwrap();
-    }
-    folder
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let name = "libtilewright_hip_emulated.so";
+        let built = test.ancestors().skip(1).take(2).map(|at| at.join(name)).find(|path| path.exists());
+        let built = built.expect(name);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hip-emulated");
+        std::fs::create_dir_all(&folder).unwrap();
+        for library in ["libamdhip64.so", "libhiprtc.so"] {
+            // Under a name of this process first, so that tests of another always find a link.
+            let new = folder.join(format!("{library}.{}", std::process::id()));
+            std::os::unix::fs::symlink(&built, &new).unwrap();
+            std::fs::rename(new, folder.join(library)).unwrap();
+        }
+        folder
+    })
 }
 
 /// Runs the ignored test `name` of this program on an emulated GPU.
@@ -142,9 +146,17 @@ fn computes() {
         let largest = Problem { a, ..Problem::new(3, 20, 160, b) };
         let operands = operands(&largest);
         let mut session = hip.open(operands.clone(), Regime::Cold).unwrap();
-        for (m, out, epilogue) in [(1, OutType::F32, Epilogue::None), (3, OutType::Bf16, Epilogue::Bias)] {
+        for (m, out, epilogue, layout) in [
+            (1, OutType::F32, Epilogue::None, Layout::RowMajor),
+            (3, OutType::Bf16, Epilogue::Bias, Layout::RowMajor),
+            (3, OutType::Bf16, Epilogue::None, Layout::Mfma16),
+        ] {
             let problem = Problem { m, out, epilogue, ..largest };
-            let config = fallback(&problem, Layout::RowMajor, hip.device()).unwrap();
+            // gfx942 multiplies MX by the naive family alone.
+            let Some(config) = fallback(&problem, layout, hip.device()) else {
+                assert!(hip.arch() == "gfx942" && b.is_mx());
+                continue;
+            };
             let mut d = Vec::new();
             session.run(&problem, &config, &mut d).unwrap();
             let activation = &operands.activation[..m as usize * 160];
@@ -153,7 +165,7 @@ fn computes() {
             reference.check(&d, out).unwrap();
         }
         let configs = space::enumerate(family("hip.naive").unwrap(), &largest, hip.device());
-        hip.compile(&largest, &configs[..2]);
+        hip.ready(&[(largest, configs[0]), (largest, configs[1])]);
         let times: Vec<_> =
             (0..6).map(|slot| session.time(&largest, &configs[slot % 2], slot).unwrap()).collect();
         // 3 µs for the launch, and as long again for that of the kernel that quantises.

@@ -124,11 +124,13 @@ fn skinny_rules(config: &Config, problem: &Problem, device: &Device) -> Result<(
     tiled_rules(config, problem, device)
 }
 
-/// Without stream-K, `ctas_per_sm` changes nothing but the compiler's register limit. A tile twice as wide or as long
-/// as the problem is mostly padding.
+/// A quantised activation is multiplied in bf16 all the same, so that quantising it only adds to the time. Without
+/// stream-K, `ctas_per_sm` changes nothing but the compiler's register limit. A tile twice as wide or as long as the
+/// problem is mostly padding.
 fn redundant(config: &Config, problem: &Problem) -> bool {
     let s = Tiling::of(config, problem.b);
-    (s.split_k != 0 && s.ctas_per_sm != 1)
+    problem.a != Format::Bf16
+        || (s.split_k != 0 && s.ctas_per_sm != 1)
         || s.tile_n >= 2 * problem.n.next_multiple_of(SLAB_ROWS)
         || (s.tile_k > SUPER_K && s.tile_k >= 2 * problem.k.next_multiple_of(SUPER_K))
 }
@@ -153,13 +155,16 @@ fn tiled_redundant(config: &Config, problem: &Problem, _: &Device) -> bool {
 }
 
 fn skinny_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
-    device.caps.contains(Caps::SM_90A)
+    problem.a == Format::Bf16
+        && device.caps.contains(Caps::SM_90A)
         && problem.m <= SKINNY_MAX_M
         && (param != TILE_M || (value >= problem.m && skinny_tile_differs(value, problem)))
 }
 
 fn tiled_narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool {
-    device.caps.contains(Caps::SM_90A) && (param != TILE_M || tiled_tile_differs(value, problem))
+    problem.a == Format::Bf16
+        && device.caps.contains(Caps::SM_90A)
+        && (param != TILE_M || tiled_tile_differs(value, problem))
 }
 
 /// Parts of a shared tile are added in the order of K, whoever arrives last.

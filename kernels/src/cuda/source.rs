@@ -44,11 +44,12 @@ pub fn gemm(config: &Config, problem: &Problem) -> Source {
     }
 }
 
-/// The kernel that snaps a bf16 activation to `format`, or `None` where nothing is to be done.
+/// The kernel that snaps a bf16 activation to `format`, or `None` where nothing is to be done. The result is in bf16, or,
+/// with `codes`, the format's own codes.
 ///
 /// # Panics
 /// For a format that no CUDA family takes as an activation.
-pub fn quantise(format: Format) -> Option<Source> {
+pub fn quantise(format: Format, codes: bool) -> Option<Source> {
     let number = match format {
         Format::Bf16 => return None,
         Format::Fp8E4m3 => 1,
@@ -60,6 +61,6 @@ pub fn quantise(format: Format) -> Option<Source> {
         file: "quantise.cu",
         text: include_str!("../../cuda/quantise.cu"),
         entry: "quantise",
-        defines: vec![format!("-DFORMAT={number}")],
+        defines: vec![format!("-DFORMAT={number}"), format!("-DCODES={}", u32::from(codes))],
     })
 }

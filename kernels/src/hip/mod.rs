@@ -4,6 +4,7 @@
 //! [`launch::Plan`] (feature `std`, no GPU), which the host and the emulator's tests both carry out, so that what is
 //! proven in CI is what an owner of the hardware runs.
 
+pub mod c0c1;
 #[cfg(feature = "std")]
 pub mod compile;
 pub mod gemm;
@@ -61,6 +62,7 @@ pub fn pack(weight: &Quantized, layout: Layout) -> Result<Vec<Vec<u8>>, Reject> 
     match layout {
         Layout::RowMajor => naive::pack(weight),
         Layout::Mfma16 => mfma16::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
+        Layout::C0c1 => c0c1::pack(weight).map(|packed| vec![packed.codes, packed.scales]),
         _ => Err(Reject::problem("no HIP kernel reads this layout")),
     }
 }

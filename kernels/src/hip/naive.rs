@@ -1,5 +1,6 @@
 //! `hip.naive`: every format, any M, N and K, from dense row-major weights. Simple and slow; it is launchable for every
-//! legal problem, so dispatch always has an answer on an AMD GPU, and faster kernels have a baseline.
+//! legal problem but those with INT8 activations, which the CPU alone has, so dispatch always has an answer on an AMD
+//! GPU, and faster kernels have a baseline.
 //!
 //! The kernel is `kernels/hip/naive.hip`: a wave for one row of B and `rows` rows of A, no LDS, no matrix instructions.
 
@@ -38,7 +39,10 @@ pub static NAIVE: Family = Family {
     prior,
 };
 
-fn launchable(_: &Config, _: &Problem, device: &Device) -> Result<(), Reject> {
+fn launchable(_: &Config, problem: &Problem, device: &Device) -> Result<(), Reject> {
+    if problem.a == Format::MxInt8 {
+        return Err(Reject::problem("INT8 activations are multiplied by CPU kernels only"));
+    }
     if device.caps.contains(Caps::GFX942) || device.caps.contains(Caps::GFX950) {
         return Ok(());
     }
@@ -164,7 +168,7 @@ mod planned {
             Special::AllOnes => 1,
             Special::NegativeZero => 2,
             Special::None => 3,
-            Special::Integer => 4,
+            Special::Integer => unreachable!("the predicate refuses INT8"),
         };
         let values = [
             ("BITS", format.bits() as u32),

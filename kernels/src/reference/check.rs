@@ -23,6 +23,10 @@
 //!   twice is found. Above K ≈ 22 000 this is the smaller one, and a kernel needs blocked or several partial sums to
 //!   stay within it on data of one sign, as any kernel with vector lanes, split-K or a blocked K has.
 //!
+//! Where both operands are FP8, kernels may use tensor cores that multiply FP8. Those keep 13 or 14 bits of a sum of
+//! products (NVIDIA Hopper: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.5.2; their libraries add such
+//! sums in f32), so that only the last bound holds for them: c(K) = max(8u, 1/(4K)).
+//!
 //! For the last term, a kernel may flush subnormal inputs, products and partial sums to zero, as AVX512-BF16 does:
 //! each costs at most 2^-126, or 2^-126 times the other factor.
 
@@ -37,7 +41,12 @@ const U: f64 = f64::EPSILON * (1u64 << 28) as f64;
 /// The smallest normal f32.
 const SMALLEST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
 
-/// The factor c(K) of ‖a‖·‖w‖ in the tolerance.
+/// The factor c(K) of ‖a‖·‖w‖ in the tolerance of a product of FP8 by FP8.
+pub fn coarse_accumulation_factor(k: usize) -> f64 {
+    (0.25 / k.max(1) as f64).max(8.0 * U)
+}
+
+/// The factor c(K) of ‖a‖·‖w‖ in the tolerance of every other product.
 pub fn accumulation_factor(k: usize) -> f64 {
     let k = k.max(1) as f64;
     let sequential = U * (8.0 + 1.25 * k.sqrt());
@@ -99,7 +108,9 @@ impl Reference {
             OutType::Bf16 => d / 256.0,
         };
         let flushed = SMALLEST_NORMAL * (2.0 * k + k.sqrt() * (a + w));
-        accumulation_factor(self.k) * a * w + 2.0 * U * (d + self.bias[index].abs()) + rounded + flushed
+        let factor =
+            if self.coarse { coarse_accumulation_factor(self.k) } else { accumulation_factor(self.k) };
+        factor * a * w + 2.0 * U * (d + self.bias[index].abs()) + rounded + flushed
     }
 
     /// The error in units of the tolerance; infinite where no distance can say how wrong it is.

@@ -116,6 +116,7 @@ fn gemm(shape: &Shape, calls: &Calls, common: u64, options: &Options) -> Gemm {
         out,
         bias,
         max_error: known.and_then(|gemm| gemm.max_error),
+        two_copies_mib: known.and_then(|gemm| gemm.two_copies_mib),
         deterministic: deterministic || known.is_some_and(|gemm| gemm.deterministic),
         tensors: known.map_or_else(Vec::new, |gemm| gemm.tensors.clone()),
     }

@@ -1,7 +1,7 @@
 //! What live engines were asked for, as a declaration to tune.
 //!
 //! Problem: a declaration's values of M and their weights are guesses until an engine has run. Method: an engine records every
-//! request with its number of calls (`tilewright_dispatch::record`); [`read`] takes the records of all ranks, and [`declare`]
+//! request with its number of calls (`tilewright_dispatch::record`); [`read()`] takes the records of all ranks, and [`declare()`]
 //! adds them up: a GEMM's count is its calls, over what all counts have in common; an M's weight is the share of the rows that
 //! passed at it. Neighbouring M are put together where there are more than a tuner should look at.
 //!

@@ -83,8 +83,9 @@ fn measure_row(
 ) -> anyhow::Result<Measured> {
     let problem = weight.key_at(row.m).problem(row.m);
     let default_problem = Problem { a, b, scaling: Scaling::usual(b), ..problem };
+    // Point 0 is the table's kernel, point 1 the default.
     let candidates =
-        [(problem, Config::parse(&row.config)?), (default_problem, Config::parse(&row.default)?)];
+        vec![(problem, Config::parse(&row.config)?), (default_problem, Config::parse(&row.default)?)];
     let options = RaceOptions {
         looks: Looks::new(vec![blocks], 0.05)?,
         max_blocks: blocks,
@@ -96,8 +97,7 @@ fn measure_row(
     };
     let entrants: Vec<Entrant> =
         [0, 1].map(|point| Entrant { pinned: true, ..Entrant::new(point, point as u32) }).to_vec();
-    let resolution_ns = backend.timer_resolution().as_nanos() as f64;
-    let mut bench = PairBench { session, candidates, resolution_ns, began: Instant::now() };
+    let mut bench = ListBench::new(session, candidates, backend);
     let outcome = race(&mut bench, &entrants, &options, &mut ())?;
     let of =
         |point: usize| outcome.entrant(point).and_then(|e| Some((e.samples.clone(), e.trimmed_mean_ns?)));
@@ -113,15 +113,26 @@ fn measure_row(
     Ok(Measured { weight: name, count, m: row.m, tuned_ns, default_ns, gain, table_ns: row.time_ns })
 }
 
-/// Point 0 is the table's kernel, point 1 the default.
-struct PairBench<'s> {
+/// The points are problems with their kernels, in an open session.
+pub(super) struct ListBench<'s> {
     session: &'s mut dyn Session,
-    candidates: [(Problem, Config); 2],
+    candidates: Vec<(Problem, Config)>,
     resolution_ns: f64,
     began: Instant,
 }
 
-impl Bench for PairBench<'_> {
+impl<'s> ListBench<'s> {
+    pub(super) fn new(
+        session: &'s mut dyn Session,
+        candidates: Vec<(Problem, Config)>,
+        backend: &dyn Backend,
+    ) -> Self {
+        let resolution_ns = backend.timer_resolution().as_nanos() as f64;
+        ListBench { session, candidates, resolution_ns, began: Instant::now() }
+    }
+}
+
+impl Bench for ListBench<'_> {
     fn resolution_ns(&self) -> f64 {
         self.resolution_ns
     }

@@ -1,5 +1,7 @@
-//! Checking a table against a device: are its kernels right ([`verify`]), and are they as fast as it says ([`measure`])?
+//! Checking a table against a device: are its kernels right ([`verify`]), are they as fast as it says ([`measure`]), and what
+//! does it lose at other Ms ([`hold_out`])?
 
+mod holdout;
 mod measure;
 mod verify;
 
@@ -10,6 +12,7 @@ use tilewright_kernels::backend::Operands;
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
 use tilewright_kernels::{Epilogue, Format, Scaling};
 
+pub use holdout::{HeldOut, Regret, hold_out, hold_out_on, regrets};
 pub use measure::{Measured, measure};
 pub use verify::{Verified, verify};
 

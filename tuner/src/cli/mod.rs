@@ -1,6 +1,8 @@
 //! The command line: one module a command, each with its `Args` and `run`.
 
 mod bench;
+#[cfg(feature = "cuda")]
+mod code;
 mod compare;
 mod compile;
 mod devices;
@@ -8,12 +10,14 @@ mod devices;
 mod emulate;
 mod explain;
 mod export;
+mod holdout;
 mod import;
 #[cfg(feature = "emulator")]
 mod inspect;
 mod lint;
 mod manual;
 mod merge;
+mod plan;
 mod replay;
 mod report;
 mod shapes;
@@ -59,6 +63,9 @@ enum Command {
     Lint(lint::LintArgs),
     Verify(verify::VerifyArgs),
     Bench(bench::BenchArgs),
+    Holdout(holdout::HoldoutArgs),
+    #[cfg(feature = "cuda")]
+    Code(code::CodeArgs),
     Devices(devices::DevicesArgs),
     #[cfg(feature = "emulator")]
     Emulate(emulate::EmulateArgs),
@@ -67,6 +74,7 @@ enum Command {
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     Merge(merge::MergeArgs),
+    Plan(plan::PlanArgs),
     Worker(worker::WorkerArgs),
 }
 
@@ -81,6 +89,9 @@ impl Cli {
             Command::Tune(args) => args.run(),
             Command::Verify(args) => args.run(),
             Command::Bench(args) => args.run(),
+            Command::Holdout(args) => args.run(),
+            #[cfg(feature = "cuda")]
+            Command::Code(args) => args.run(),
             Command::Compare(args) => args.run(),
             Command::Devices(args) => args.run(),
             #[cfg(feature = "emulator")]
@@ -95,6 +106,7 @@ impl Cli {
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
             Command::Merge(args) => args.run(),
+            Command::Plan(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Shapes(args) => args.run(),
             Command::Compile(args) => compile::run(&args),

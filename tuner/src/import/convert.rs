@@ -194,6 +194,7 @@ fn gemm(key: &Key, name: String, points: &BTreeSet<u32>) -> Gemm {
         bias: key.bias,
         max_error: None,
         deterministic: false,
+        two_copies_mib: None,
         tensors: Vec::new(),
     }
 }

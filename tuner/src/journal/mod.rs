@@ -21,6 +21,6 @@ mod record;
 pub use file::{Journal, JournalError, Reading, line, read};
 pub use history::{History, Resume, Segment};
 pub use record::{
-    AlternativeRecord, ContestKey, DeviceRecord, Evaluated, PlanRecord, Record, RunHeader, Verdict,
-    VerdictRow,
+    AlternativeRecord, ContestKey, DeviceRecord, Evaluated, PlanRecord, Record, RunHeader, SecondPlan,
+    Verdict, VerdictRow,
 };

@@ -1,5 +1,7 @@
 //! What a journal holds.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use tilewright_kernels::backend::Fingerprint;
@@ -8,6 +10,7 @@ use tilewright_kernels::{BackendKind, Caps, Device};
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "a run has one header; boxing it would burden every reader")]
 pub enum Record {
     /// A run begins.
     Run(RunHeader),
@@ -51,6 +54,13 @@ pub enum Record {
         key: ContestKey,
         /// How many legal candidates it has.
         candidates: usize,
+    },
+    /// Candidates that the backend suggested for a problem.
+    Suggested {
+        /// Canonical text of the problem.
+        problem: String,
+        /// Canonical texts of the configs, in the backend's order.
+        configs: Vec<String>,
     },
     /// The correctness gate's answer for a candidate.
     Gate {
@@ -126,6 +136,9 @@ pub struct RunHeader {
     pub regime: String,
     /// Shortest time the clock can tell apart, nanoseconds.
     pub resolution_ns: f64,
+    /// Name and version of the tools that make the device's kernels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub tools: BTreeMap<String, String>,
     /// Which of how many devices that shared one queue this is the run of, from 0.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub part: Option<[usize; 2]>,
@@ -213,8 +226,22 @@ pub struct PlanRecord {
     pub plan: String,
     /// Error of its formats.
     pub error: f64,
+    /// A second copy, for large M.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub second: Option<SecondPlan>,
     /// The other plans, best first.
     pub alternatives: Vec<AlternativeRecord>,
+}
+
+/// The plan of a weight's second copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecondPlan {
+    /// The first M it serves.
+    pub from: u32,
+    /// `activation/weight/layout`.
+    pub plan: String,
+    /// Error of its formats.
+    pub error: f64,
 }
 
 /// A plan that was not taken.

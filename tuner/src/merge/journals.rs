@@ -51,6 +51,7 @@ mod tests {
             per_gemm_s: None,
             regime: "cold".into(),
             resolution_ns: 20.0,
+            tools: Default::default(),
             part: None,
         };
         let sample = |n: usize| Record::Sample { id: format!("{n}"), ns: n as f64, at: 1.0 };

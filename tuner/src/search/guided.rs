@@ -125,6 +125,9 @@ impl Guided {
             points: Vec::new(),
             fitted: 0,
         });
+        // Points that were only guessed at, in a batch, may be gone or come in another order.
+        let same = model.points.iter().zip(&points).take_while(|(old, new)| old == new).count();
+        model.surrogate.keep(same);
         model.points = points;
         let inputs: Vec<&[u16]> = model.points.iter().map(|point| self.inputs[*point].as_slice()).collect();
         let targets: Vec<f64> = model

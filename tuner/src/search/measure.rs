@@ -19,6 +19,8 @@ pub(super) struct Meter<'a> {
     since_sentinel: usize,
     began_at_ns: Option<f64>,
     now_ns: f64,
+    /// Whether time is up only for what comes later.
+    pub(super) in_any_case: bool,
     pub(super) measurements: usize,
 }
 
@@ -41,18 +43,22 @@ impl<'a> Meter<'a> {
             since_sentinel: 0,
             began_at_ns: None,
             now_ns: 0.0,
+            in_any_case: false,
             measurements: 0,
         }
     }
 
     /// Runs the sentinel until the warm-up is over and there are readings enough.
     pub(super) fn warm_up(&mut self) -> Result<(), Ended> {
+        // Without the sentinel nothing can be compared, however little time there is.
+        self.in_any_case = true;
         // By the clock: what the bench does between launches is part of the state in which all others are timed.
         while self.began_at_ns.is_none_or(|began| self.now_ns - began < self.options.warmup_ns())
             || self.readings.len() < SENTINEL_READINGS
         {
             self.read_sentinel()?;
         }
+        self.in_any_case = false;
         Ok(())
     }
 
@@ -123,7 +129,8 @@ impl<'a> Meter<'a> {
         self.now_ns = sample.at_ns;
         self.observer.sample(point, &sample);
         let began = *self.began_at_ns.get_or_insert(sample.at_ns - sample.ns);
-        if self.options.max_time_ns.is_some_and(|most| sample.at_ns - began > most) {
+        let most = self.options.max_time_ns.filter(|_| !self.in_any_case);
+        if most.is_some_and(|most| sample.at_ns - began > most) {
             return Err(Ended::OutOfTime);
         }
         Ok(credible(&sample, self.bench.resolution_ns()))

@@ -24,6 +24,7 @@
 //! **Invariants.** No point is measured before the observer admitted it (correctness before timing). A prior orders and
 //! never excludes. The outcome is a function of the space, seeds, options, known evaluations, and what the bench says.
 
+mod batched;
 mod guided;
 mod ils;
 mod measure;
@@ -36,6 +37,7 @@ mod view;
 
 use thiserror::Error;
 
+pub use batched::Batched;
 pub use guided::Guided;
 pub use ils::Ils;
 pub use options::SearchOptions;
@@ -74,6 +76,8 @@ pub struct Evaluation {
 
 /// Sees a search as it happens and guards it. All methods default to nothing.
 pub trait SearchObserver {
+    /// These points are about to be admitted and measured together.
+    fn group(&mut self, _points: &[usize]) {}
     /// The correctness gate: called once before a point's first launch.
     ///
     /// # Errors

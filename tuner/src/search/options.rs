@@ -11,6 +11,8 @@ pub struct SearchOptions {
     pub max_time_ns: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
+    /// Points that are made ready and measured together, where that is more than lie between two sentinels.
+    pub batch: usize,
     /// Launches of a point that was not eliminated.
     pub repeats: usize,
     /// A point whose first launch is over this many times the best is not launched again.
@@ -26,6 +28,7 @@ impl Default for SearchOptions {
             patience: 60,
             max_time_ns: None,
             seed: 0,
+            batch: 1,
             repeats: 3,
             eliminate_at: 1.25,
             warmup_ns: 200e6,

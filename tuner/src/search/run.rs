@@ -92,10 +92,13 @@ impl Search<'_> {
                 fresh.push(*seed);
             }
         }
-        for group in fresh.chunks(SENTINEL_EVERY) {
+        for group in fresh.chunks(self.options.batch.max(SENTINEL_EVERY)) {
+            // The first seeds are measured however little time there is: among them is one of every plan.
+            meter.in_any_case = self.trail.len() <= 1;
             if let Some(ended) = self.take(group, meter, &mut rng) {
                 return ended;
             }
+            meter.in_any_case = false;
         }
         self.since_improvement = 0;
         loop {
@@ -109,7 +112,7 @@ impl Search<'_> {
             let view =
                 View { space: self.space, results: &self.results, order: &self.order, best: self.best };
             let mut group: Vec<usize> = Vec::new();
-            for point in strategy.propose(&view, &mut rng, left.min(SENTINEL_EVERY)) {
+            for point in strategy.propose(&view, &mut rng, left.min(self.options.batch.max(SENTINEL_EVERY))) {
                 if point < self.space.len() && !view.was_tried(point) && !group.contains(&point) {
                     group.push(point);
                 }
@@ -126,6 +129,9 @@ impl Search<'_> {
     /// Evaluates a group, from what is known where it is.
     fn take(&mut self, group: &[usize], meter: &mut Meter<'_>, rng: &mut Rng) -> Option<Ended> {
         let mut admitted = Vec::new();
+        let fresh: Vec<usize> =
+            group.iter().copied().filter(|point| !self.known.contains_key(point)).collect();
+        meter.observer.group(&fresh);
         for point in group {
             if let Some(evaluation) = self.known.get(point) {
                 self.saved += 1;

@@ -51,6 +51,14 @@ impl Surrogate {
         }
     }
 
+    /// Forgets all but the first `count` results.
+    pub(super) fn keep(&mut self, count: usize) {
+        self.inputs.truncate(count);
+        self.targets.truncate(count);
+        self.factor.truncate(count);
+        self.white.truncate(count);
+    }
+
     /// Takes all results; their inputs begin with those that it has, their targets may all have changed. O(n²) an input.
     pub(super) fn learn(&mut self, inputs: &[&[u16]], targets: &[f64]) {
         self.targets = targets.to_vec();

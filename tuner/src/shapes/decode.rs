@@ -16,7 +16,8 @@ const MOST_GEMMS: usize = 1024;
 const LONGEST_TENSOR: usize = 256;
 const POSITIVE: std::ops::Range<u64> = 1..DIMENSION_MAX as u64 + 1;
 const MODEL_KEYS: &[&str] = &["name", "tensor_parallel", "source"];
-const DEFAULT_KEYS: &[&str] = &["m", "formats", "activation", "out", "max_error", "deterministic"];
+const DEFAULT_KEYS: &[&str] =
+    &["m", "formats", "activation", "out", "max_error", "deterministic", "copies", "memory_budget_mib"];
 const GEMM_KEYS: &[&str] = &[
     "name",
     "n",
@@ -29,6 +30,8 @@ const GEMM_KEYS: &[&str] = &[
     "bias",
     "max_error",
     "deterministic",
+    "copies",
+    "memory_budget_mib",
     "tensors",
 ];
 
@@ -120,6 +123,8 @@ struct Shared {
     out: Setting<OutType>,
     max_error: Setting<f64>,
     deterministic: Setting<bool>,
+    copies: Setting<u64>,
+    memory_budget_mib: Setting<u64>,
 }
 
 fn shared(root: &Section<'_>, faults: &mut Faults<'_>) -> Shared {
@@ -145,6 +150,8 @@ impl Shared {
             out: out(section, faults),
             max_error: max_error(section, faults),
             deterministic: section.boolean(faults, "deterministic"),
+            copies: section.integer(faults, "copies", 1..3),
+            memory_budget_mib: section.integer(faults, "memory_budget_mib", POSITIVE),
         }
     }
 }
@@ -286,6 +293,7 @@ fn gemm(section: &Section<'_>, defaults: &Shared, faults: &mut Faults<'_>) -> Op
     let k = dimension(faults, "k", "the weight's columns: input features");
     let count = section.integer(faults, "count", POSITIVE).or(&Setting::Given(1));
     let own = Shared::read(section, faults);
+    let two_copies_mib = two_copies(section, &own, defaults, faults);
     let bias = section.boolean(faults, "bias").or(&Setting::Given(false));
     let tensors = tensors(section, faults).or(&Setting::Given(Vec::new()));
     let m = own.m.or(&defaults.m);
@@ -306,7 +314,7 @@ fn gemm(section: &Section<'_>, defaults: &Shared, faults: &mut Faults<'_>) -> Op
         _ => Setting::Faulty,
     });
     let max_error = own.max_error.or(&defaults.max_error);
-    if matches!(max_error, Setting::Faulty) {
+    if matches!(max_error, Setting::Faulty) || matches!(two_copies_mib, Setting::Faulty) {
         return None;
     }
     Some(Gemm {
@@ -322,8 +330,34 @@ fn gemm(section: &Section<'_>, defaults: &Shared, faults: &mut Faults<'_>) -> Op
         bias: bias.given()?,
         max_error: max_error.given(),
         deterministic: own.deterministic.or(&defaults.deterministic).or(&Setting::Given(false)).given()?,
+        two_copies_mib: two_copies_mib.given(),
         tensors: tensors.given()?,
     })
+}
+
+/// What two copies may take, where two are allowed: one key says that they are, the other bounds them.
+fn two_copies(
+    section: &Section<'_>,
+    own: &Shared,
+    defaults: &Shared,
+    faults: &mut Faults<'_>,
+) -> Setting<u64> {
+    let budget = own.memory_budget_mib.clone().or(&defaults.memory_budget_mib);
+    let copies = own.copies.clone().or(&defaults.copies).or(&Setting::Given(1));
+    let fault = match (&copies, &budget) {
+        (Setting::Faulty, _) | (_, Setting::Faulty) => return Setting::Faulty,
+        (Setting::Given(2), Setting::Given(_)) => return budget,
+        (Setting::Given(2), _) => {
+            let help = "add memory_budget_mib: what both copies of one weight may take together";
+            ("copies", "a second copy needs a bound", help)
+        }
+        // A default may be meant for the other GEMMs.
+        _ if !own.memory_budget_mib.is_present() => return Setting::Absent,
+        _ => ("memory_budget_mib", "bounds nothing without copies = 2", "add copies = 2, or leave it out"),
+    };
+    let (key, message, help) = fault;
+    faults.at(section.offset(key), section.field(key), message, help);
+    Setting::Faulty
 }
 
 /// Notes the formats whose blocks K does not divide into.

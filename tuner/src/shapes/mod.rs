@@ -16,6 +16,8 @@
 //! out = "bf16"
 //! max_error = 0.05
 //! deterministic = true
+//! copies = 1                        # 2: the weight may be stored twice, for small and for large M
+//! # memory_budget_mib = 256          # with copies = 2: what both copies of one weight may take together
 //!
 //! [[gemm]]
 //! name = "mlp.down"
@@ -30,7 +32,9 @@
 //! `m` is described in the module `points`. `formats` are those that quality allows, most wanted first; without the key
 //! the choice is left to the tuner, in the order of [`DEFAULT_FORMATS`]. `activation` (default bf16) is the format that
 //! A is multiplied in, `out` (default f32) the element type of D. `max_error`, above 0 and at most 1, bounds a format's
-//! error against un-quantised operands. `deterministic` (default false) excludes order-dependent reductions.
+//! error against un-quantised operands. `deterministic` (default false) excludes order-dependent reductions. With `copies = 2`
+//! (default 1) the tuner may keep a second copy of each weight in another format or layout, for large M, where that is faster
+//! and both copies of one weight fit into `memory_budget_mib`.
 //!
 //! `tensors` names safetensors tensors whose rows, stacked along N in this order, are the weight of one layer (fused
 //! QKV has three). `{layer}` stands for the layer's index and `{expert}` for the expert's; a weight exists for the
@@ -116,6 +120,8 @@ pub struct Gemm {
     pub max_error: Option<f64>,
     /// Whether order-dependent reductions are excluded.
     pub deterministic: bool,
+    /// Most MiB that two copies of one weight may take together; `None` allows one copy.
+    pub two_copies_mib: Option<u64>,
     /// Tensors whose stacked rows are one layer's weight.
     pub tensors: Vec<String>,
 }
@@ -230,6 +236,7 @@ impl Gemm {
             bias,
             max_error,
             deterministic,
+            two_copies_mib,
             tensors,
         } = self;
         let _ = write!(text, "gemm {name} n {n} k {k} count {count} m");
@@ -240,11 +247,15 @@ impl Gemm {
         for format in formats {
             let _ = write!(text, " {format}");
         }
-        let _ = writeln!(
+        let _ = write!(
             text,
             " activation {activation} out {out} bias {bias} max_error {max_error:?} deterministic {deterministic} \
              tensors {tensors:?}"
         );
+        if let Some(mib) = two_copies_mib {
+            let _ = write!(text, " copies 2 memory_budget_mib {mib}");
+        }
+        text.push('\n');
     }
 }
 

@@ -59,11 +59,11 @@ pub(super) fn declaration(declaration: &Declaration, notes: &Notes) -> String {
 }
 
 /// The keys that `[defaults]` may hold.
-const SHARED: [&str; 6] = ["m", "formats", "activation", "out", "max_error", "deterministic"];
+const SHARED: [&str; 7] = ["m", "formats", "activation", "out", "max_error", "deterministic", "copies"];
 
 /// A GEMM's values of them, as lines.
 fn shared(gemm: &Gemm) -> [Option<String>; SHARED.len()] {
-    let Gemm { m, formats, activation, out, max_error, deterministic, .. } = gemm;
+    let Gemm { m, formats, activation, out, max_error, deterministic, two_copies_mib, .. } = gemm;
     [
         Some(array(SHARED[0], m.iter().map(point))),
         Some(array(SHARED[1], formats.iter().map(|format| string(format.name())))),
@@ -71,6 +71,8 @@ fn shared(gemm: &Gemm) -> [Option<String>; SHARED.len()] {
         Some(format!("{} = {}", SHARED[3], string(out.name()))),
         max_error.map(|error| format!("{} = {error:?}", SHARED[4])),
         Some(format!("{} = {deterministic}", SHARED[5])),
+        // The two are always written together.
+        two_copies_mib.map(|mib| format!("{} = 2\nmemory_budget_mib = {mib}", SHARED[6])),
     ]
 }
 

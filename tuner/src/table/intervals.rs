@@ -33,7 +33,7 @@ pub(super) struct Piece {
 }
 
 /// The first M that belongs to the upper of two neighbouring points: the first above their geometric mean.
-pub(super) fn boundary(lower: u32, upper: u32) -> u32 {
+pub(crate) fn boundary(lower: u32, upper: u32) -> u32 {
     (u64::from(lower) * u64::from(upper)).isqrt() as u32 + 1
 }
 

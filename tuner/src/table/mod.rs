@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub use copies::SecondCopy;
 pub use decisions::{Alternative, Decisions, DeviceRecord, Row, Tie, Verdict, Weight};
 pub use evidence::{Finalist, Status};
+pub(crate) use intervals::boundary;
 pub use lower::Lowered;
 pub use parse::Located;
 

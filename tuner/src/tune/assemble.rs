@@ -12,7 +12,9 @@ use super::weight::WeightResult;
 use super::work::Work;
 use crate::journal::{AlternativeRecord, Verdict as Finals, VerdictRow};
 use crate::shapes::{Declaration, Gemm};
-use crate::table::{Alternative, Decisions, DeviceRecord, Finalist, Row, Status, Tie, Verdict, Weight};
+use crate::table::{
+    Alternative, Decisions, DeviceRecord, Finalist, Row, SecondCopy, Status, Tie, Verdict, Weight,
+};
 
 /// What a run decided, as decisions and evidence.
 ///
@@ -48,9 +50,9 @@ pub fn assemble(
         let Some(mut weight) = weight(gemm, &works[work], result) else { continue };
         for finals in &result.verdicts {
             let point = gemm.m.iter().find(|point| point.m == finals.m);
-            let Some(new) =
-                row(finals, point.map_or(1.0, |point| point.weight) / f64::from(finals.m), &weight)
-            else {
+            // An M between declared ones, where a change of kernel was located, stands for no rows.
+            let share = point.map_or(0.0, |point| point.weight);
+            let Some(new) = row(finals, share / f64::from(finals.m), &weight) else {
                 continue;
             };
             let kept = old.and_then(|(old_weight, old_evidence)| {
@@ -63,10 +65,19 @@ pub fn assemble(
                 evidence.extend(finals.finalists.iter().filter_map(|row| finalist(gemm, finals.m, row)));
             }
             let row = kept.unwrap_or(new);
-            let row = shared.entry((weight.key(), row.m)).or_insert(row).clone();
+            let row = shared.entry((weight.key_at(row.m), row.m)).or_insert(row).clone();
             weight.rows.push(row);
         }
+        if let Some((old, old_evidence)) = old {
+            for row in between(old, &weight, gemm) {
+                evidence
+                    .extend(old_evidence.iter().filter(|f| f.weight == gemm.name && f.m == row.m).cloned());
+                let at = weight.rows.partition_point(|other| other.m < row.m);
+                weight.rows.insert(at, row);
+            }
+        }
         if !weight.rows.is_empty() {
+            drop_unused_copy(&mut weight);
             weights.push(weight);
         }
     }
@@ -106,12 +117,38 @@ fn weight(gemm: &Gemm, work: &Work<'_>, result: &WeightResult) -> Option<Weight>
         out: gemm.out,
         epilogue: if work.bias { Epilogue::Bias } else { Epilogue::None },
         deterministic: gemm.deterministic,
-        second: None,
+        second: second(gemm, result),
         error: Some(result.plan.error),
         max_error: gemm.max_error,
         alternatives: alternatives.collect(),
         rows: Vec::new(),
     })
+}
+
+fn second(gemm: &Gemm, result: &WeightResult) -> Option<SecondCopy> {
+    let second = result.plan.second.as_ref()?;
+    let Plan { formats, layout } = Plan::parse(&second.plan)?;
+    Some(SecondCopy {
+        from: second.from,
+        activation: formats.activation,
+        format: formats.weight,
+        scaling: Scaling::usual(formats.weight),
+        layout,
+        error: Some(second.error),
+        memory_budget_mib: gemm.two_copies_mib?,
+    })
+}
+
+/// A run that was stopped early may have rows of one copy alone: that one is the weight's only copy then.
+fn drop_unused_copy(weight: &mut Weight) {
+    let Some(second) = &weight.second else { return };
+    let split = weight.rows.partition_point(|row| row.m < second.from);
+    if split == 0 {
+        let SecondCopy { activation, format, scaling, layout, error, .. } = *second;
+        *weight = Weight { activation, format, scaling, layout, error, second: None, ..weight.clone() };
+    } else if split == weight.rows.len() {
+        weight.second = None;
+    }
 }
 
 fn alternative(record: &AlternativeRecord) -> Option<Alternative> {
@@ -137,18 +174,40 @@ fn keep(old: &Weight, new: &Weight, row: &Row) -> Option<Row> {
     let known = before.runner_ups.iter().chain(before.tie_set.iter().map(|tie| &tie.config));
     let all_known =
         known.chain([&before.config, &before.default]).all(|config| Config::parse(config).is_ok());
-    (old.key() == new.key() && ambiguous(row) && !ambiguous(before) && all_known).then(|| before.clone())
+    (old.key_at(row.m) == new.key_at(row.m) && ambiguous(row) && !ambiguous(before) && all_known)
+        .then(|| before.clone())
+}
+
+/// Rows between declared Ms that an earlier run measured and this one did not: they still say where the kernel changes if the
+/// declared Ms on both sides run the kernels they ran then.
+fn between(old: &Weight, new: &Weight, gemm: &Gemm) -> Vec<Row> {
+    let declared = |m: u32| gemm.m.iter().any(|point| point.m == m);
+    let unchanged = |row: Option<&Row>| {
+        row.is_none_or(|row| old.rows.iter().any(|before| before.m == row.m && before.config == row.config))
+    };
+    let kept = old.rows.iter().filter(|row| {
+        let below = new.rows.iter().rfind(|other| other.m <= row.m && declared(other.m));
+        let above = new.rows.iter().find(|other| other.m >= row.m && declared(other.m));
+        !declared(row.m)
+            && new.rows.iter().all(|other| other.m != row.m)
+            && old.key_at(row.m) == new.key_at(row.m)
+            && unchanged(below)
+            && unchanged(above)
+            && Config::parse(&row.config).is_ok()
+    });
+    kept.cloned().collect()
 }
 
 fn row(finals: &Finals, weight_of_m: f64, weight: &Weight) -> Option<Row> {
     let winner = finals.finalists.first()?;
     let default = finals.finalists.iter().find(|row| row.default)?;
-    let in_plan = format!("{}/{} ", weight.activation, weight.format);
+    let key = weight.key_at(finals.m);
+    let in_plan = format!("{}/{} ", key.a, key.b);
     // A config of the plan, without the formats it was tried in.
     let config = |row: &VerdictRow| {
         let text = row.candidate.strip_prefix(&in_plan)?;
         let parsed = Config::parse(text).ok()?;
-        (parsed.layout() == weight.layout).then(|| text.to_string())
+        (parsed.layout() == key.layout).then(|| text.to_string())
     };
     let others = || finals.finalists[1..].iter().filter(|row| row.status != "failed");
     let winner_config = config(winner)?;

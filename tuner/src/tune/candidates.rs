@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tilewright_kernels::config::fnv1a;
-use tilewright_kernels::{Config, Device, Format, Layout, Problem, families, family, space};
+use tilewright_kernels::{
+    BackendKind, Caps, Config, Device, Format, Layout, Problem, families, family, is_launchable, space,
+};
 
 use crate::search::Space;
 
@@ -56,20 +58,34 @@ pub struct FormatPair {
 
 impl FormatPair {
     /// The pairs a declaration allows, most wanted first. The activation enters as declared, or, where a quality bound
-    /// is declared to hold it to, quantised to the weight's own format or, with E2M3 weights, to INT8: some kernels are
-    /// faster on that.
-    pub fn of(activation: Format, weights: &[Format], bounded: bool) -> Vec<Self> {
+    /// is declared to hold it to, quantised to a format of 8 bits or less that the backend has faster kernels for: on the
+    /// CPU the weight's own MX format or, with E2M3 weights, INT8, which enters the same dot and rounds less; on CUDA FP8 with FP8 weights (the library's); with HIP
+    /// the weight's own.
+    pub fn of(activation: Format, weights: &[Format], bounded: bool, backend: BackendKind) -> Vec<Self> {
+        let is_own_gained = |weight: Format| match backend {
+            BackendKind::Cpu => weight.is_mx(),
+            BackendKind::Cuda => weight == Format::Fp8E4m3,
+            BackendKind::Hip => weight != Format::Bf16,
+        };
+        let is_int8_gained = |weight| backend == BackendKind::Cpu && weight == Format::MxFp6E2m3;
         let mut pairs = Vec::new();
         for &weight in weights {
             pairs.push(FormatPair { activation, weight });
-            if bounded && weight == Format::MxFp6E2m3 && activation != Format::MxInt8 {
-                pairs.push(FormatPair { activation: Format::MxInt8, weight });
-            }
-            if bounded && weight.is_mx() && weight != activation {
-                pairs.push(FormatPair { activation: weight, weight });
+            let gained = if is_int8_gained(weight) { Format::MxInt8 } else { weight };
+            if bounded && is_own_gained(weight) && gained != activation {
+                pairs.push(FormatPair { activation: gained, weight });
             }
         }
         pairs
+    }
+
+    /// The pair as a device multiplies it: the FP8 E4M3 of gfx942 is the FNUZ variant, of other range and encoding.
+    pub fn on(self, device: &Device) -> Self {
+        let of = |format| match format {
+            Format::Fp8E4m3 if device.caps.contains(Caps::GFX942) => Format::Fp8E4m3Fnuz,
+            other => other,
+        };
+        FormatPair { activation: of(self.activation), weight: of(self.weight) }
     }
 
     /// The problem in these formats.
@@ -127,15 +143,23 @@ pub struct Field {
     /// The default config: what runs untuned, and what everything is measured beside.
     pub sentinel: usize,
     points: HashMap<Candidate, usize>,
+    /// Those of the candidates that no enumeration gives.
+    suggested: Vec<Candidate>,
 }
 
 impl Field {
-    /// Everything launchable for the shape of `base` in one of the format pairs.
+    /// Everything launchable for the shape of `base` in one of the format pairs: what the families enumerate, and what
+    /// the backend suggested beyond.
     ///
     /// `None` if nothing is, not even a default.
-    pub fn new(base: &Problem, pairs: &[FormatPair], device: &Device) -> Option<Self> {
+    pub fn new(
+        base: &Problem,
+        pairs: &[FormatPair],
+        suggested: &[Candidate],
+        device: &Device,
+    ) -> Option<Self> {
         let default = default_candidate(base, pairs, device)?;
-        Some(Field::of(pairs, default, device, |_| true))
+        Some(Field::of(pairs, default, suggested, device, |_| true))
     }
 
     /// The candidates of one plan alone, beside the same default.
@@ -143,11 +167,19 @@ impl Field {
     /// `None` if there are none.
     pub fn within(&self, plan: Plan, device: &Device) -> Option<Self> {
         let default = self.candidates[self.sentinel];
-        let field = Field::of(&[plan.formats], default, device, |config| config.layout() == plan.layout);
+        let field = Field::of(&[plan.formats], default, &self.suggested, device, |config| {
+            config.layout() == plan.layout
+        });
         field.candidates.iter().any(|candidate| candidate.plan() == plan).then_some(field)
     }
 
-    fn of(pairs: &[FormatPair], default: Candidate, device: &Device, keep: impl Fn(&Config) -> bool) -> Self {
+    fn of(
+        pairs: &[FormatPair],
+        default: Candidate,
+        suggested: &[Candidate],
+        device: &Device,
+        keep: impl Fn(&Config) -> bool,
+    ) -> Self {
         let mut candidates = Vec::new();
         let mut groups = Vec::new();
         let mut positions = Vec::new();
@@ -157,7 +189,15 @@ impl Field {
             let problem = pair.apply(&default.problem);
             for family in families() {
                 let before = candidates.len();
-                for config in space::enumerate(family, &problem, device).into_iter().filter(&keep) {
+                let mut configs = space::enumerate(family, &problem, device);
+                for more in suggested.iter().filter(|c| c.problem == problem && c.config.family() == *family)
+                {
+                    let is_legal = is_launchable(&more.config, &problem, device).is_ok();
+                    if is_legal && !configs.contains(&more.config) {
+                        configs.push(more.config);
+                    }
+                }
+                for config in configs.into_iter().filter(&keep) {
                     positions.push(positions_of(&config));
                     prior.push((family.prior)(&config, &problem, device));
                     groups.push(group);
@@ -178,7 +218,7 @@ impl Field {
         });
         let space =
             Space::new(groups, positions, prior).expect("points are distinct and of one length a group");
-        Field { candidates, space, sentinel, points }
+        Field { candidates, space, sentinel, points, suggested: suggested.to_vec() }
     }
 
     /// The point of a candidate.
@@ -211,4 +251,22 @@ fn positions_of(config: &Config) -> Vec<u16> {
     params
         .map(|(param, value)| param.domain.position(*value).expect("configs hold legal values") as u16)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_kernels::BackendKind;
+
+    #[test]
+    fn fp8_is_what_the_device_has() {
+        let caps =
+            |caps| Device { backend: BackendKind::Hip, caps, units: 1, l1_kib: 0, l2_kib: 0, llc_kib: 0 };
+        let pair = FormatPair { activation: Format::Bf16, weight: Format::Fp8E4m3 };
+        assert_eq!(pair.on(&caps(Caps::GFX950)), pair);
+        let fnuz = FormatPair { weight: Format::Fp8E4m3Fnuz, ..pair };
+        assert_eq!(pair.on(&caps(Caps::GFX942)), fnuz);
+        let other = FormatPair { activation: Format::Fp8E4m3, weight: Format::MxFp6E2m3 };
+        assert_eq!(other.on(&caps(Caps::GFX942)).activation, Format::Fp8E4m3Fnuz);
+    }
 }

@@ -13,7 +13,7 @@ use super::seeds::{Sources, Start, start};
 use super::weight::Context;
 use super::work::Work;
 use crate::journal::{ContestKey, Evaluated, Record};
-use crate::search::{Evaluation, Guided, SearchOptions, search};
+use crate::search::{Batched, Evaluation, Guided, SearchOptions, search};
 use crate::stats::median;
 
 /// Evaluations without improvement that end the search of a contest that was decided before.
@@ -37,7 +37,9 @@ pub(super) fn explore(
     progress: &mut dyn Progress,
 ) -> anyhow::Result<Option<Searched>> {
     let point = &work.points[index];
-    let field = Field::new(&work.base(point.m), pairs, context.device).ok_or_else(|| {
+    let base = work.base(point.m);
+    let suggested = recorder.suggest(&base, pairs);
+    let field = Field::new(&base, pairs, &suggested, context.device).ok_or_else(|| {
         anyhow::anyhow!("{}: no kernel of this device runs n={} k={}", work.name, work.n, work.k)
     })?;
     recorder.record(&Record::Contest { key: key.clone(), candidates: field.candidates.len() });
@@ -125,12 +127,13 @@ fn run(
         max_time_ns: limits.time_ns,
         seed: seed_of(context.settings.seed, key, limits.phase),
         warmup_ns: limits.warmup_ns,
+        batch: context.settings.batch,
         ..SearchOptions::default()
     };
     let shared = Shared { recorder: RefCell::new(recorder), resolution_ns: context.resolution_ns };
     let mut log = SearchLog { shared: &shared, field: &field, key, progress, sentinel_ns: vec![] };
     let mut bench = FieldBench { shared: &shared, field: &field };
-    let mut strategy = Guided::default();
+    let mut strategy = Batched::new(Guided::default(), context.settings.batch);
     let outcome =
         search(&field.space, seeds, field.sentinel, &mut bench, &mut strategy, &options, &mut log, known)
             .expect("seeds and sentinel are points of the field");

@@ -58,6 +58,11 @@ impl SearchLog<'_, '_, '_> {
 }
 
 impl SearchObserver for SearchLog<'_, '_, '_> {
+    fn group(&mut self, points: &[usize]) {
+        let candidates: Vec<Candidate> = points.iter().map(|point| *self.candidate(*point)).collect();
+        self.shared.recorder.borrow_mut().warm(&candidates);
+    }
+
     fn admit(&mut self, point: usize) -> Result<(), String> {
         self.shared.recorder.borrow_mut().admit(&self.field.candidates[point])
     }

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use tilewright_kernels::Format;
-
 use super::candidates::{FormatPair, Plan, default_candidate};
+use super::copies::Stored;
 use super::rig::Recorder;
 use super::weight::Context;
 use super::work::Work;
-use crate::journal::{AlternativeRecord, PlanRecord};
+use crate::journal::{AlternativeRecord, PlanRecord, SecondPlan};
 
 /// Format pairs by their error.
 pub(super) struct Quality {
@@ -28,15 +27,15 @@ impl Quality {
         recorder: &mut Recorder<'_>,
     ) -> anyhow::Result<Self> {
         let mut quality = Quality { pairs: vec![], errors: HashMap::new(), excluded: vec![] };
-        let finer = FormatPair { activation: Format::MxInt8, weight: Format::MxFp6E2m3 };
-        for pair in &work.pairs {
+        let mut pairs: Vec<FormatPair> = Vec::new();
+        for pair in work.pairs.iter().map(|pair| pair.on(context.device)) {
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        for pair in &pairs {
             // Pairs that no kernel here multiplies are no alternatives.
             if default_candidate(&work.base(1), &[*pair], context.device).is_none() {
-                continue;
-            }
-            // On the CPU both enter the same integer dot, and INT8 rounds the activation less.
-            let coarser = pair.activation == pair.weight && pair.weight == finer.weight;
-            if coarser && work.pairs[0] != *pair && quality.pairs.contains(&finer) {
                 continue;
             }
             let known = context.resume.quality.get(&(work.name.clone(), pair.to_string()));
@@ -55,13 +54,19 @@ impl Quality {
         Ok(quality)
     }
 
-    /// The plan with what it was chosen over.
-    pub(super) fn record(&self, work: String, plan: Plan, costs: &[(Plan, f64)]) -> PlanRecord {
+    /// How the weight is stored, with what that was chosen over: single plans and their costs. `chosen` is the cost of what
+    /// is stored, on the same scale.
+    pub(super) fn record(
+        &self,
+        work: String,
+        stored: &Stored,
+        chosen: f64,
+        costs: &[(Plan, f64)],
+    ) -> PlanRecord {
         let error_of = |plan: &Plan| self.errors.get(&plan.formats).copied().unwrap_or(0.0);
-        let chosen = costs.iter().find(|(other, _)| *other == plan).map_or(1.0, |(_, ratio)| *ratio);
         let mut alternatives: Vec<AlternativeRecord> = costs
             .iter()
-            .filter(|(other, _)| *other != plan)
+            .filter(|(other, _)| *stored != Stored::once(*other))
             .map(|(other, ratio)| AlternativeRecord {
                 plan: other.to_string(),
                 ratio: Some(ratio / chosen),
@@ -75,6 +80,12 @@ impl Quality {
             error: *error,
             reason: "over max_error".into(),
         }));
-        PlanRecord { work, plan: plan.to_string(), error: error_of(&plan), alternatives }
+        let second = stored.second.map(|(from, plan)| SecondPlan {
+            from,
+            plan: plan.to_string(),
+            error: error_of(&plan),
+        });
+        let plan = stored.first;
+        PlanRecord { work, plan: plan.to_string(), error: error_of(&plan), second, alternatives }
     }
 }

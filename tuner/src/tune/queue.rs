@@ -32,25 +32,31 @@ pub trait Queue {
 /// All weights, in order.
 pub struct InOrder {
     costs: Costs,
-    next: usize,
+    left: VecDeque<usize>,
     budget_ns: Option<f64>,
 }
 
 impl InOrder {
     /// Of a run with those settings.
     pub fn new(works: &[Work<'_>], settings: &Settings) -> Self {
-        InOrder { costs: Costs::new(works), next: 0, budget_ns: settings.budget_s.map(|s| s * 1e9) }
+        let left = order(works.len(), settings);
+        InOrder { costs: Costs::new(works, settings), left, budget_ns: settings.budget_s.map(|s| s * 1e9) }
     }
 }
 
 impl Queue for InOrder {
     fn next(&mut self, now_ns: f64) -> Option<(usize, Option<f64>)> {
-        let work = self.next;
-        let left = self.costs.0.get(work..).filter(|left| !left.is_empty())?;
-        self.next += 1;
-        let share = left[0] / left.iter().sum::<f64>();
+        let work = self.left.pop_front()?;
+        let left: f64 = self.left.iter().map(|work| self.costs.of(*work)).sum();
+        let share = self.costs.of(work) / (self.costs.of(work) + left);
         Some((work, self.budget_ns.map(|budget| (budget - now_ns).max(0.0) * share)))
     }
+}
+
+/// Those that are wanted first, then the others.
+fn order(works: usize, settings: &Settings) -> VecDeque<usize> {
+    let first = settings.first.iter().copied().filter(|work| *work < works);
+    first.chain((0..works).filter(|work| !settings.first.contains(work))).collect()
 }
 
 /// What a recorded run took.
@@ -94,9 +100,9 @@ impl<'s> SharedQueue<'s> {
         taken: &[usize],
         stop: &'s AtomicBool,
     ) -> Self {
-        let left = (0..works.len()).filter(|work| !taken.contains(work)).collect();
+        let left = order(works.len(), settings).into_iter().filter(|work| !taken.contains(work)).collect();
         SharedQueue {
-            costs: Costs::new(works),
+            costs: Costs::new(works, settings),
             budget_ns: settings.budget_s.map(|s| s * 1e9),
             devices,
             stop,
@@ -172,20 +178,29 @@ impl Drop for Share<'_> {
 
 /// What the time that is left is shared by: the square root of each work's cost, so that large weights get more and small
 /// ones enough.
-struct Costs(Vec<f64>);
+pub struct Costs(Vec<f64>);
 
 impl Costs {
-    fn new(works: &[Work<'_>]) -> Self {
-        // Seconds on a machine of 200 GFLOP/s and 10 GB/s: only the proportions matter.
+    /// Of the works, in their order.
+    pub fn new(works: &[Work<'_>], settings: &Settings) -> Self {
+        // Seconds on a machine of 200 GFLOP/s and 10 GB/s, and of a launch: only the proportions matter. Where candidates
+        // are compiled that takes most of the time, whatever the size of the weight.
+        let [flops, bytes, each] =
+            if settings.batch > 1 { [200e12, 2e12, 5e-3] } else { [200e9, 10e9, 100e-6] };
         let cost = |work: &Work<'_>| -> f64 {
             let weight_bytes = f64::from(work.n) * f64::from(work.k);
             let times = work.points.iter().map(|point| {
                 let m = f64::from(point.m);
-                (2.0 * m * weight_bytes / 200e9).max(weight_bytes / 10e9) + 100e-6
+                (2.0 * m * weight_bytes / flops).max(weight_bytes / bytes) + each
             });
             times.map(f64::sqrt).sum()
         };
         Costs(works.iter().map(cost).collect())
+    }
+
+    /// Of one work; only proportions mean something.
+    pub fn of(&self, work: usize) -> f64 {
+        self.0[work]
     }
 }
 
@@ -202,7 +217,7 @@ mod tests {
     #[test]
     fn a_weight_whose_device_is_lost_goes_to_another_that_waits_for_it() {
         let declaration = Declaration::parse(Path::new("m.toml"), TWO).unwrap();
-        let works = plan_work(&declaration, None).unwrap();
+        let works = plan_work(&declaration, tilewright_kernels::BackendKind::Cpu, None).unwrap();
         let stop = AtomicBool::new(false);
         let settings = Settings { budget_s: Some(10.0), ..Settings::default() };
         let queue = SharedQueue::new(&works, &settings, 2, &[], &stop);

@@ -28,7 +28,7 @@ pub(super) struct Sources<'a> {
 
 /// Where one search starts.
 pub(super) struct Start {
-    /// Points, best guesses first.
+    /// Points: one of every plan, then the best guesses.
     pub(super) seeds: Vec<usize>,
     /// Whether this very contest was decided on this device before: then little searching is left to do.
     pub(super) warm: bool,
@@ -74,8 +74,9 @@ pub(super) fn start(
     for table in tables {
         let mut rows: Vec<(f64, String)> = Vec::new();
         for weight in &table.weights {
-            let formats = FormatPair { activation: weight.activation, weight: weight.format };
             for row in &weight.rows {
+                let key = weight.key_at(row.m);
+                let formats = FormatPair { activation: key.a, weight: key.b };
                 let distance = distance([row.m, weight.n, weight.k], [base.m, base.n, base.k]);
                 let ties = row.tie_set.iter().map(|tie| &tie.config);
                 let configs = [&row.config].into_iter().chain(ties).chain(&row.runner_ups);
@@ -88,7 +89,7 @@ pub(super) fn start(
 
     let known = texts.iter().filter_map(|text| field.find(text)).take(MOST);
     let mut seeds: Vec<usize> = Vec::new();
-    for point in known.chain(defaults(field, pairs, device)) {
+    for point in defaults(field, pairs, device).chain(known) {
         if point != field.sentinel && !seeds.contains(&point) {
             seeds.push(point);
         }

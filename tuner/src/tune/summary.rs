@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::run::Outcome;
-use crate::table::{Compiled, Decisions, Weight};
+use crate::table::{Compiled, Decisions, SecondCopy, Weight};
 use crate::units::time;
 
 /// The decisions as a table, the model's time per forward pass before and after, and what the run spent.
@@ -60,6 +60,19 @@ fn rows(text: &mut String, decisions: &Decisions) {
         let error = weight.error.map_or(String::new(), |e| format!(", error {e:.4}"));
         writeln!(text, "{name}: N={n} K={k}, {format} weights in {layout}, {activation} activations{error}")
             .expect("strings grow");
+        if let Some(SecondCopy { from, activation, format, layout, error, memory_budget_mib, .. }) =
+            &weight.second
+        {
+            let error = error.map_or(String::new(), |e| format!(", error {e:.4}"));
+            let mib = weight.bytes() as f64 / f64::from(1 << 20);
+            writeln!(
+                text,
+                "{:width$}  from M={from} a second copy: {format} weights in {layout}, {activation} activations{error}; \
+                 both take {mib:.2} MiB of at most {memory_budget_mib}",
+                ""
+            )
+            .expect("strings grow");
+        }
         for row in &weight.rows {
             let runner_up = row.tie_set.first().map_or("-".into(), |tie| format!("{:.2}x", tie.ratio));
             let verdict = row.verdict.to_string();

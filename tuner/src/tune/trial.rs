@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::candidates::Plan;
+use super::copies::{Allowed, contenders};
 use super::observe::{FieldBench, RaceLog, Shared};
-use super::plan::{CONTENTION, MOST_CONTENDERS, Searched, estimates, ranked};
+use super::plan::{PlanCost, Searched, estimates};
 use super::progress::Progress;
 use super::rig::Recorder;
 use super::weight::Context;
@@ -15,25 +16,22 @@ use crate::stats::Looks;
 /// A trial measures this many blocks: it compares a handful of configs that are known to be good.
 const TRIAL_BLOCKS: usize = 10;
 
-/// Costs of the plans: by interleaved trials of those in contention, by the search's estimates of the others.
+/// Costs of the plans at each M: by interleaved trials of those in contention, by the search's estimates of the others.
 pub(super) fn plan_costs(
     searched: &[Searched],
+    allowed: Option<Allowed>,
     time_ns: Option<f64>,
     context: &Context<'_>,
     recorder: &mut Recorder<'_>,
     progress: &mut dyn Progress,
-) -> Vec<(Plan, f64)> {
+) -> Vec<PlanCost> {
     let estimates = estimates(searched);
-    let contenders: Vec<Plan> = estimates
-        .iter()
-        .filter(|(_, ratio)| *ratio <= CONTENTION)
-        .map(|(plan, _)| *plan)
-        .take(MOST_CONTENDERS)
-        .collect();
+    let ms: Vec<u32> = searched.iter().map(|at| at.m).collect();
+    let contenders = contenders(&estimates, &ms, allowed);
     if contenders.len() < 2 || recorder.stopped {
         return estimates;
     }
-    let mut costs: BTreeMap<Plan, f64> = contenders.iter().map(|plan| (*plan, 0.0)).collect();
+    let mut costs: BTreeMap<Plan, Vec<f64>> = contenders.iter().map(|plan| (*plan, Vec::new())).collect();
     for at in searched {
         let entrants: Vec<Entrant> = contenders
             .iter()
@@ -61,14 +59,19 @@ pub(super) fn plan_costs(
         for plan in &contenders {
             let measured = at.best_of(*plan).and_then(|(point, _)| outcome.entrant(point)?.log_ratio);
             match (costs.get_mut(plan), measured, leader_ns) {
-                (Some(cost), Some(log_ratio), Some(ns)) => *cost += at.weight * ns * log_ratio.exp(),
+                (Some(cost), Some(log_ratio), Some(ns)) => cost.push(at.weight * ns * log_ratio.exp()),
                 // Without a trial of every contender at every M the estimates are all there is.
                 _ => return estimates,
             }
         }
     }
     // The others keep their estimated distance to the best of the estimates.
-    let mut costs = ranked(costs);
-    costs.extend(estimates.into_iter().filter(|(plan, _)| !contenders.contains(plan)));
+    let mut costs: Vec<PlanCost> = costs.into_iter().map(|(plan, at)| PlanCost { plan, at }).collect();
+    let least = |costs: &[PlanCost]| costs.iter().map(PlanCost::total).fold(f64::INFINITY, f64::min);
+    let scale = least(&costs) / least(&estimates);
+    for estimate in estimates.into_iter().filter(|estimate| !contenders.contains(&estimate.plan)) {
+        let at = estimate.at.iter().map(|cost| cost * scale).collect();
+        costs.push(PlanCost { at, ..estimate });
+    }
     costs
 }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use tilewright_kernels::{Device, Format};
 
-use super::candidates::Plan;
+use super::copies::{Allowed, Stored, store};
+use super::crossover::Ground;
 use super::explore::{explore, refine, seed_of};
 use super::finals::{Bracket, by_search, finals};
 use super::observe::Shared;
-use super::plan::{Searched, choose};
+use super::plan::{Searched, choose, ranked};
 use super::progress::Progress;
 use super::quality::Quality;
 use super::rig::Recorder;
@@ -23,10 +24,11 @@ use crate::stats::Looks;
 use crate::units::time;
 
 /// By when, as parts of a weight's time, its phases end: search of all plans, trials of plans, search within the plan,
-/// finals.
+/// finals; what is left is for the Ms between.
 const EXPLORED_BY: f64 = 0.35;
 const TRIED_BY: f64 = 0.45;
-const REFINED_BY: f64 = 0.7;
+const REFINED_BY: f64 = 0.65;
+const RACED_BY: f64 = 0.9;
 /// Blocks at which finals are looked at: further than the race's own default, because a sentinel on a shared processor
 /// often needs more than 40 to be known to δ.
 const LOOKS: [usize; 7] = [6, 10, 16, 24, 40, 64, 100];
@@ -51,8 +53,8 @@ pub(super) struct Context<'a> {
     pub(super) resolution_ns: f64,
     /// Time this weight may take, nanoseconds.
     pub(super) time_ns: Option<f64>,
-    /// What the tables say now: the plan of the weight, and at each M the winner's canonical text.
-    pub(super) incumbent: Option<(Plan, HashMap<u32, String>)>,
+    /// What the tables say now: how the weight is stored, and at each M the winner's canonical text.
+    pub(super) incumbent: Option<(Stored, HashMap<u32, String>)>,
 }
 
 /// Tunes one weight. `None` if measuring was stopped before there was a plan.
@@ -87,8 +89,14 @@ pub(super) fn tune_weight(
 
     // A weight that an interrupted run had finished is taken over whole; what it could not decide is measured again.
     let decided = |key| context.resume.verdicts.get(key).filter(|v| !v.verdict.starts_with("ambiguous"));
-    let finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
+    let mut finished: Vec<Verdict> = keys.iter().filter_map(|key| decided(key).cloned()).collect();
     if let Some(plan) = context.resume.plans.get(&name).filter(|_| finished.len() == keys.len()) {
+        let between =
+            context.resume.verdicts.values().filter(|v| {
+                !keys.contains(&v.key) && v.key == work.key(v.m, pairs) && decided(&v.key).is_some()
+            });
+        finished.extend(between.cloned());
+        finished.sort_by_key(|verdict| verdict.m);
         for verdict in &finished {
             progress.decided(&format!(
                 "{:<22} M={:<6} taken over from the interrupted run",
@@ -125,11 +133,16 @@ pub(super) fn tune_weight(
         return Ok(None);
     }
 
-    let incumbent = context.incumbent.as_ref().map(|(plan, _)| *plan);
+    let incumbent = context.incumbent.as_ref().map(|(stored, _)| *stored);
     let time_ns = part(recorder.now_ns, TRIED_BY, searched.len());
-    let costs = plan_costs(&searched, time_ns, context, recorder, progress);
-    let Some(plan) = choose(&costs, pairs, incumbent) else { return Ok(None) };
-    let record = quality.record(name, plan, &costs);
+    let allowed = work.two_copies_mib.map(|mib| Allowed { n: work.n, k: work.k, mib });
+    let costs = plan_costs(&searched, allowed, time_ns, context, recorder, progress);
+    let single = incumbent.filter(|stored| stored.second.is_none()).map(|stored| stored.first);
+    let by_cost = ranked(&costs);
+    let Some(single) = choose(&by_cost, pairs, single) else { return Ok(None) };
+    let ms: Vec<u32> = searched.iter().map(|at| at.m).collect();
+    let (stored, cost) = store(&costs, &ms, single, allowed, incumbent);
+    let record = quality.record(name, &stored, cost, &by_cost);
     recorder.record(&Record::Plan(record.clone()));
 
     let mut refined: Vec<Searched> = Vec::new();
@@ -139,15 +152,17 @@ pub(super) fn tune_weight(
         let time_ns = part(recorder.now_ns, REFINED_BY, keys.len() - index);
         progress.contest(&work.name, at.m, "search in plan");
         let neighbours: Vec<&Searched> = refined.last().into_iter().chain(left.peek()).collect();
+        let plan = stored.at(at.m);
         let found = refine(at, &keys[index], plan, &neighbours, time_ns, context, recorder, progress);
         refined.push(found);
     }
-    let searched = refined;
+    let mut searched = refined;
 
     let earlier = sources.history.verdicts(sources.fingerprint);
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, (at, key)) in searched.iter().zip(&keys).enumerate() {
         progress.contest(&work.name, at.m, "finals");
+        let plan = stored.at(at.m);
         let neighbours: Vec<String> = verdicts.iter().filter_map(winner_config).collect();
         let incumbent = context.incumbent.as_ref().and_then(|(_, rows)| {
             let point = at.field.find(&format!("{} {}", plan.formats, rows.get(&at.m)?))?;
@@ -163,7 +178,7 @@ pub(super) fn tune_weight(
                 delta: context.settings.delta,
                 warmup_ns: context.settings.warm_up_again_ns(),
                 buffers: context.settings.buffers,
-                max_time_ns: part(recorder.now_ns, 1.0, searched.len() - index),
+                max_time_ns: part(recorder.now_ns, RACED_BY, searched.len() - index),
                 looks: Looks::new(LOOKS.to_vec(), 0.05).expect("the looks ascend"),
                 max_blocks: MAX_BLOCKS,
                 ..RaceOptions::default()
@@ -178,6 +193,12 @@ pub(super) fn tune_weight(
         sources.this_run.push(verdict.clone());
         verdicts.push(verdict);
     }
+    let ends_ns = context.time_ns.map(|ns| began + ns);
+    let ground = Ground { work, pairs, stored: &stored, context, ends_ns };
+    ground.remeasure_dominated(&mut searched, &mut verdicts, recorder, progress);
+    let between = ground.locate_changes(&verdicts, recorder, progress);
+    verdicts.extend(between);
+    verdicts.sort_by_key(|verdict| verdict.m);
     Ok(Some(WeightResult { work: index, plan: record, verdicts }))
 }
 
@@ -186,7 +207,7 @@ fn winner_config(verdict: &Verdict) -> Option<String> {
     verdict.finalists.first()?.candidate.split_once(' ').map(|(_, config)| config.to_string())
 }
 
-fn line(name: &str, verdict: &Verdict) -> String {
+pub(super) fn line(name: &str, verdict: &Verdict) -> String {
     let Some(winner) = verdict.finalists.first() else {
         return format!("{name:<22} M={:<6} {}", verdict.m, verdict.verdict);
     };

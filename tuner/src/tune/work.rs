@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tilewright_kernels::{Epilogue, Format, OutType, Problem};
+use tilewright_kernels::{BackendKind, Epilogue, Format, OutType, Problem};
 
 use super::candidates::FormatPair;
 use crate::diag::BadInput;
@@ -33,6 +33,8 @@ pub struct Work<'w> {
     pub bias: bool,
     /// Whether equal inputs must give equal bits.
     pub deterministic: bool,
+    /// Most MiB that two copies of the weight may take together, if two are allowed.
+    pub two_copies_mib: Option<u64>,
     source: Source<'w>,
 }
 
@@ -51,6 +53,20 @@ pub struct Job {
 }
 
 impl Job {
+    /// Something small that every device has a kernel for.
+    pub fn small() -> Self {
+        Job {
+            name: "self test".into(),
+            n: 64,
+            k: 64,
+            m: vec![(1, 1.0)],
+            out: OutType::F32.to_string(),
+            bias: false,
+            deterministic: false,
+            weights: None,
+        }
+    }
+
     /// The files that its weight is in, if it is real.
     pub fn files(&self) -> Option<&[PathBuf]> {
         self.weights.as_ref().map(|(files, ..)| files.as_slice())
@@ -62,7 +78,9 @@ impl Job {
     /// If the job has no such problem.
     pub fn base(&self, m: u32) -> Result<Problem, String> {
         let out = OutType::from_name(&self.out).ok_or_else(|| format!("{:?} is no output type", self.out))?;
-        if !self.m.iter().any(|(known, _)| *known == m) {
+        // Between declared Ms, too: that is where changes of kernel are located.
+        let known = self.m.iter().map(|(known, _)| *known);
+        if !(known.clone().min() <= Some(m) && Some(m) <= known.max()) {
             return Err(format!("{}: not to be tuned at M={m}", self.name));
         }
         let epilogue = if self.bias { Epilogue::Bias } else { Epilogue::None };
@@ -95,6 +113,7 @@ impl Job {
             out: OutType::from_name(&self.out).ok_or_else(|| format!("{:?} is no output type", self.out))?,
             bias: self.bias,
             deterministic: self.deterministic,
+            two_copies_mib: None,
             source,
         })
     }
@@ -162,12 +181,13 @@ impl Work<'_> {
 /// Every GEMM whose tensors do not fit, when `weights` are given.
 pub fn plan_work<'w>(
     declaration: &Declaration,
+    backend: BackendKind,
     weights: Option<&'w WeightFile>,
 ) -> Result<Vec<Work<'w>>, BadInput> {
     let mut works: Vec<Work<'w>> = Vec::new();
     let mut faults = Vec::new();
     for (index, gemm) in declaration.gemms.iter().enumerate() {
-        let pairs = FormatPair::of(gemm.activation, &gemm.formats, gemm.max_error.is_some());
+        let pairs = FormatPair::of(gemm.activation, &gemm.formats, gemm.max_error.is_some(), backend);
         // Real weights of equal shape differ in how well a format fits them.
         let same = |work: &&mut Work<'_>| weights.is_none() && asks_the_same(work, gemm, &pairs);
         if let Some(work) = works.iter_mut().find(same) {
@@ -199,6 +219,7 @@ pub fn plan_work<'w>(
             out: gemm.out,
             bias: gemm.bias,
             deterministic: gemm.deterministic,
+            two_copies_mib: gemm.two_copies_mib,
             source,
         });
     }
@@ -206,8 +227,8 @@ pub fn plan_work<'w>(
 }
 
 fn asks_the_same(work: &Work<'_>, gemm: &Gemm, pairs: &[FormatPair]) -> bool {
-    (work.n, work.k, work.out, work.bias, work.deterministic)
-        == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic)
+    (work.n, work.k, work.out, work.bias, work.deterministic, work.two_copies_mib)
+        == (gemm.n, gemm.k, gemm.out, gemm.bias, gemm.deterministic, gemm.two_copies_mib)
         && work.points == gemm.m
         && work.pairs == pairs
         && work.max_error == gemm.max_error

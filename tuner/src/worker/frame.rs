@@ -65,6 +65,41 @@ pub fn read(stream: &mut impl Read) -> Result<Vec<u8>, FrameError> {
     Ok(message)
 }
 
+/// The beginning of a stream that is read as it comes.
+#[derive(Debug, Default)]
+pub struct Inbox(Vec<u8>);
+
+impl Inbox {
+    /// Adds what has come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    /// Takes the first message out, if it is whole.
+    ///
+    /// # Errors
+    /// If what has come is no message, nor the beginning of one.
+    pub fn take(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
+        let mut rest = self.0.as_slice();
+        match read(&mut rest) {
+            Ok(message) => {
+                let used = self.0.len() - rest.len();
+                self.0.drain(..used);
+                Ok(Some(message))
+            }
+            // Not all of it has come; what has must look like one.
+            Err(FrameError::Closed) => {
+                let start = self.0.len().min(MAGIC.len());
+                if self.0[..start] == MAGIC[..start] {
+                    return Ok(None);
+                }
+                Err(FrameError::Garbage(format!("{:?}", String::from_utf8_lossy(&self.0))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 fn fill(stream: &mut impl Read, bytes: &mut [u8]) -> Result<(), FrameError> {
     stream.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => FrameError::Closed,
@@ -99,6 +134,22 @@ mod tests {
         long.extend([0xff; 8]);
         assert!(read(&mut long.as_slice()).unwrap_err().to_string().contains("4294967295"));
         assert!(write(&mut Vec::new(), &vec![0; LONGEST + 1]).is_err());
+    }
+
+    #[test]
+    fn a_message_that_comes_in_pieces_is_whole_when_its_last_byte_is_there() {
+        let mut stream = Vec::new();
+        write(&mut stream, b"one").unwrap();
+        write(&mut stream, b"two").unwrap();
+        let mut inbox = Inbox::default();
+        let mut got = Vec::new();
+        for (at, byte) in stream.iter().enumerate() {
+            inbox.push(&[*byte]);
+            got.extend(inbox.take().unwrap().map(|message| (at + 1, message)));
+        }
+        assert_eq!(got, [(15, b"one".to_vec()), (30, b"two".to_vec())]);
+        inbox.push(b"no");
+        assert!(inbox.take().is_err());
     }
 
     proptest! {

@@ -25,6 +25,8 @@ enum Fault {
     Garbage,
     Print,
     Poison,
+    /// The device itself is broken: everything aborts, in the workers that have the pattern on their command line.
+    Lost,
     /// Alive, and an order of magnitude slower than the others.
     Slow,
     /// Writes one element past the output.
@@ -57,6 +59,7 @@ pub(super) fn wrap(inner: Box<dyn Backend>) -> anyhow::Result<Box<dyn Backend>> 
             "garbage" => Fault::Garbage,
             "print" => Fault::Print,
             "poison" => Fault::Poison,
+            "lost" => Fault::Lost,
             "slow" => Fault::Slow,
             "overrun" => Fault::Overrun,
             "wrong" => Fault::Wrong,
@@ -128,8 +131,14 @@ impl FaultySession<'_> {
                 Fault::Slow => std::thread::sleep(Duration::from_millis(1500)),
                 Fault::Poison => POISONED.store(true, Ordering::Relaxed),
                 Fault::Overrun => sabotage::OVERRUN.store(true, Ordering::Relaxed),
-                Fault::Wrong | Fault::Synthetic => {}
+                Fault::Wrong | Fault::Synthetic | Fault::Lost => {}
             }
+        }
+        let arguments: Vec<String> = std::env::args().collect();
+        let here =
+            |rule: &Rule| arguments.windows(2).any(|pair| pair[0] == "--cores" && pair[1] == rule.pattern);
+        if self.rules.iter().any(|rule| rule.fault == Fault::Lost && here(rule)) {
+            std::process::abort();
         }
         if POISONED.load(Ordering::Relaxed) {
             return Err(RunFault::Failed("the context is destroyed".into()));

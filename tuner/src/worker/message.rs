@@ -1,5 +1,7 @@
 //! What tuner and worker say to each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::journal::DeviceRecord;
@@ -15,12 +17,28 @@ pub enum Question {
         /// The pair.
         formats: String,
     },
+    /// Does the device work? Multiplies something small with the default config.
+    SelfTest,
     /// Make the operands of a job in these weight formats.
     Open {
         /// Whose.
         job: Job,
         /// Names of the formats.
         formats: Vec<String>,
+    },
+    /// Candidates of the open job that no enumeration gives.
+    Suggest {
+        /// Rows.
+        m: u32,
+        /// `activation/weight`.
+        formats: String,
+    },
+    /// These candidates are asked about next: compile them together.
+    Warm {
+        /// Rows.
+        m: u32,
+        /// Canonical texts.
+        candidates: Vec<String>,
     },
     /// The correctness gate for a candidate of the open job.
     Admit {
@@ -44,13 +62,15 @@ pub enum Question {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// The device is open. Said once, first.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The worker is alive, whatever its candidate does. Said twice a second.
     Alive,
     /// The error asked for.
     Quality(f64),
     /// Done: opened, or admitted.
     Done,
+    /// Canonical texts of the configs asked for.
+    Suggested(Vec<String>),
     /// Nanoseconds of the launch.
     Timed(f64),
     /// The question has no good answer, or the candidate is out; the worker goes on.
@@ -60,12 +80,14 @@ pub enum Answer {
 }
 
 /// What a worker says of its device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// The device.
     pub device: DeviceRecord,
     /// Shortest time its clock can tell apart, nanoseconds.
     pub resolution_ns: f64,
+    /// Name and version of the tools that make its kernels.
+    pub tools: BTreeMap<String, String>,
     /// Whether its times are made up, in tests: the run's clock is then their sum.
     pub simulated: bool,
 }

@@ -1,15 +1,14 @@
 //! A worker process from the outside: started, asked, watched, ended.
 
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::frame::{self, FrameError};
+use super::frame::{self, FrameError, Inbox};
 use super::message::{Answer, Hello, Numbered, Question};
 
 /// Without a heartbeat for so long the whole process is dead, not just busy.
@@ -53,7 +52,8 @@ pub(super) enum Death {
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
-    answers: Receiver<Result<Numbered<Answer>, FrameError>>,
+    output: ChildStdout,
+    inbox: Inbox,
     last_words: Arc<Mutex<Vec<u8>>>,
     number: u64,
     pub(super) hello: Hello,
@@ -86,26 +86,27 @@ impl Worker {
         let input = child.stdin.take().expect("it is piped");
         let output = child.stdout.take().expect("it is piped");
         let errors = child.stderr.take().expect("it is piped");
-        let (sender, answers) = channel();
         let last_words = Arc::new(Mutex::new(Vec::new()));
         let kept = last_words.clone();
-        let threads = thread::Builder::new()
-            .name("worker answers".into())
-            .spawn(move || receive(output, &sender))
-            .and_then(|_| {
-                thread::Builder::new().name("worker errors".into()).spawn(move || keep(errors, &kept))
-            });
-        if let Err(error) = threads {
+        let listener = thread::Builder::new().name("worker errors".into());
+        let listener = listener.spawn(move || keep(errors, &kept));
+        if let Err(error) = listener {
             let _ = child.kill();
             let _ = child.wait();
             return Err(died("no thread to listen to a worker", error));
         }
-        let device = crate::journal::DeviceRecord::default();
-        let hello = Hello { device, resolution_ns: 0.0, simulated: false };
-        let mut worker = Worker { child, input, answers, last_words, number: 0, hello };
+        let mut worker = Worker {
+            child,
+            input,
+            output,
+            inbox: Inbox::default(),
+            last_words,
+            number: 0,
+            hello: Hello::default(),
+        };
         match worker.wait(0, START, stop)? {
             Answer::Hello(hello) => {
-                worker.hello = hello;
+                worker.hello = *hello;
                 Ok(worker)
             }
             Answer::Failed(why) => {
@@ -140,17 +141,15 @@ impl Worker {
         let mut heard = asked;
         let mut stopped: Option<Instant> = None;
         loop {
-            match self.answers.recv_timeout(TICK.min(deadline)) {
-                Ok(Ok(Numbered { message: Answer::Alive, .. })) => heard = Instant::now(),
-                Ok(Ok(answer)) if answer.number == number => return Ok(answer.message),
-                Ok(Ok(answer)) => {
+            match self.receive(TICK.min(deadline)) {
+                Ok(Some(Numbered { message: Answer::Alive, .. })) => heard = Instant::now(),
+                Ok(Some(answer)) if answer.number == number => return Ok(answer.message),
+                Ok(Some(answer)) => {
                     return Err(self.nonsense(&format!("an answer to question {}", answer.number)));
                 }
-                Ok(Err(FrameError::Closed)) | Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.died("it ended"));
-                }
-                Ok(Err(error)) => return Err(self.nonsense(&error.to_string())),
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(None) => {}
+                Err(FrameError::Closed) => return Err(self.died("it ended")),
+                Err(error) => return Err(self.nonsense(&error.to_string())),
             }
             if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > GRACE {
                 self.end();
@@ -168,6 +167,29 @@ impl Worker {
                 return Err(Death::Died(format!("its worker was silent for {} s", SILENCE.as_secs())));
             }
         }
+    }
+
+    /// The next message, if one comes within that time.
+    fn receive(&mut self, within: Duration) -> Result<Option<Numbered<Answer>>, FrameError> {
+        let message = match self.inbox.take()? {
+            Some(message) => message,
+            None => {
+                if !is_readable(&self.output, within).map_err(FrameError::Io)? {
+                    return Ok(None);
+                }
+                let mut bytes = [0; 4096];
+                match self.output.read(&mut bytes).map_err(FrameError::Io)? {
+                    0 => return Err(FrameError::Closed),
+                    count => self.inbox.push(&bytes[..count]),
+                }
+                match self.inbox.take()? {
+                    Some(message) => message,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let answer = serde_json::from_slice(&message);
+        answer.map(Some).map_err(|error| FrameError::Garbage(error.to_string()))
     }
 
     fn nonsense(&mut self, what: &str) -> Death {
@@ -213,6 +235,24 @@ impl Drop for Worker {
     }
 }
 
+/// Whether there is something to read within that time, or the end.
+#[cfg(unix)]
+fn is_readable(output: &ChildStdout, within: Duration) -> std::io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: within.subsec_nanos().into() };
+    let mut watched = [PollFd::new(output, PollFlags::IN)];
+    match poll(&mut watched, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_readable(_: &ChildStdout, _: Duration) -> std::io::Result<bool> {
+    Err(std::io::Error::other("workers exist on Unix only"))
+}
+
 /// Whether a process was ended by SIGKILL.
 fn is_killed(status: ExitStatus) -> bool {
     #[cfg(unix)]
@@ -242,19 +282,6 @@ fn describe(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("exited with code {code}"),
         None => "ended".into(),
-    }
-}
-
-fn receive(output: impl Read, answers: &Sender<Result<Numbered<Answer>, FrameError>>) {
-    let mut output = BufReader::new(output);
-    loop {
-        let answer = frame::read(&mut output).and_then(|bytes| {
-            serde_json::from_slice(&bytes).map_err(|error| FrameError::Garbage(error.to_string()))
-        });
-        let is_last = answer.is_err();
-        if answers.send(answer).is_err() || is_last {
-            return;
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use tilewright_kernels::Format;
+use tilewright_kernels::{Config, Format, Problem};
 
 use super::deadlines::Deadlines;
 use super::message::{Answer, Hello, Question};
@@ -14,10 +14,11 @@ use crate::tune::{Candidate, FormatPair, Job, Rig, Stopped, Work};
 
 /// Workers in a row that did not get as far as the open weight before the device is given up.
 const FAILED_STARTS: usize = 3;
-/// Deaths in a row, without an answer in between, before the device is given up.
-const DEATHS: usize = 24;
 /// Making the operands of a large weight takes a while on a slow machine; the heartbeat tells whether it lives.
 const OPEN: Duration = Duration::from_secs(2 * 3600);
+
+/// Compiling a batch, or loading a vendor's library, may take this long.
+const WARM: Duration = Duration::from_secs(300);
 
 /// Asks a worker process, and replaces it when it dies.
 pub struct RemoteRig<'s> {
@@ -34,7 +35,8 @@ pub struct RemoteRig<'s> {
     offset_ns: f64,
     simulated: bool,
     simulated_ns: f64,
-    deaths: usize,
+    /// Why the device is given up.
+    lost: Option<String>,
     /// Workers that were replaced.
     replaced: usize,
 }
@@ -62,7 +64,7 @@ impl<'s> RemoteRig<'s> {
             began: Instant::now(),
             offset_ns: 0.0,
             simulated_ns: 0.0,
-            deaths: 0,
+            lost: None,
             replaced: 0,
         })
     }
@@ -115,7 +117,6 @@ impl<'s> RemoteRig<'s> {
     fn bury(&mut self) {
         self.worker = None;
         self.is_open = false;
-        self.deaths += 1;
         self.replaced += 1;
     }
 
@@ -124,6 +125,11 @@ impl<'s> RemoteRig<'s> {
         if self.worker.is_none() {
             self.worker = Some(Worker::start(&self.spec, self.stop)?);
             self.is_open = false;
+            // The one before died: is it the device?
+            if let Answer::Failed(why) = self.ask(Question::SelfTest, OPEN)? {
+                self.bury();
+                return Err(Death::Died(format!("a small product on it fails: {why}")));
+            }
         }
         let Some((job, formats, _)) = self.open.clone().filter(|_| !self.is_open) else { return Ok(Ok(())) };
         match self.ask(Question::Open { job, formats }, OPEN)? {
@@ -137,11 +143,8 @@ impl<'s> RemoteRig<'s> {
 
     /// A worker with the weight open, after as many attempts as it takes.
     fn prepare(&mut self) -> anyhow::Result<Result<(), String>> {
-        if self.deaths >= DEATHS {
-            bail!(
-                "device {}: {DEATHS} candidates in a row ended their worker; it is given up",
-                self.spec.device
-            );
+        if let Some(why) = &self.lost {
+            bail!(why.clone());
         }
         let mut last = String::new();
         for _ in 0..FAILED_STARTS {
@@ -154,7 +157,10 @@ impl<'s> RemoteRig<'s> {
                 Err(Death::Died(why) | Death::Killed(why)) => last = why,
             }
         }
-        bail!("device {}: given up, {FAILED_STARTS} workers in a row did not start: {last}", self.spec.device)
+        bail!(
+            "device {}: given up, {FAILED_STARTS} workers in a row did not get ready: {last}",
+            self.spec.device
+        )
     }
 
     /// Operations of the open weight at M.
@@ -162,20 +168,31 @@ impl<'s> RemoteRig<'s> {
         self.open.as_ref().map_or(0.0, |(_, _, flops)| flops * f64::from(m))
     }
 
-    /// Asks about a candidate of the open weight. If somebody else killed the worker meanwhile it may not be the
-    /// candidate's fault: it is asked about once more.
+    /// Asks about a candidate of the open weight. A worker that dies is replaced at once, and the new one shows that
+    /// the device works: if it does not, it was not the candidate's fault. If somebody else killed the worker it may not
+    /// be either: the candidate is asked about once more.
     fn ask_of(&mut self, question: &Question, deadline: Duration) -> Result<Answer, BenchFault> {
         let mut death = match self.ask(question.clone(), deadline) {
-            Err(Death::Killed(why)) => Death::Killed(why),
-            other => return other.map_err(Self::candidate_fault),
+            Ok(answer) => return Ok(answer),
+            Err(death) => death,
         };
-        if let Ok(Ok(())) = self.prepare() {
-            match self.ask(question.clone(), deadline) {
+        match self.prepare() {
+            Ok(_) if matches!(death, Death::Killed(_)) => match self.ask(question.clone(), deadline) {
                 Ok(answer) => return Ok(answer),
                 Err(again) => death = again,
+            },
+            Ok(_) => {}
+            Err(error) if error.is::<Stopped>() => {}
+            Err(error) => {
+                let how = match &death {
+                    Death::Died(why) | Death::Killed(why) => why.as_str(),
+                    Death::Stopped => "stopped",
+                };
+                self.lost = Some(format!("{error:#}, after a candidate: {how}"));
+                return Err(BenchFault::Stopped);
             }
         }
-        Err(if self.must_end() { BenchFault::Stopped } else { Self::candidate_fault(death) })
+        Err(Self::candidate_fault(death))
     }
 
     fn candidate_fault(death: Death) -> BenchFault {
@@ -229,6 +246,25 @@ impl Rig for RemoteRig<'_> {
         self.began = Instant::now();
     }
 
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        let pair = FormatPair { activation: problem.a, weight: problem.b };
+        let question = Question::Suggest { m: problem.m, formats: pair.to_string() };
+        match self.ask(question, WARM) {
+            // The worker is this program, but what it says is not trusted to be.
+            Ok(Answer::Suggested(texts)) => {
+                texts.iter().filter_map(|text| Config::parse(text).ok()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn warm(&mut self, candidates: &[Candidate]) {
+        let Some(first) = candidates.first() else { return };
+        let candidates = candidates.iter().map(Candidate::to_string).collect();
+        // Whatever goes wrong shows when the candidates are asked about, one by one.
+        let _ = self.ask(Question::Warm { m: first.problem.m, candidates }, WARM);
+    }
+
     fn admit(&mut self, candidate: &Candidate) -> Result<(), BenchFault> {
         if self.must_end() {
             return Err(BenchFault::Stopped);
@@ -238,7 +274,6 @@ impl Rig for RemoteRig<'_> {
         let asked = Instant::now();
         let deadline = self.deadlines.gate(m, self.flops(m));
         let answer = self.ask_of(&question, deadline)?;
-        self.deaths = 0;
         match answer {
             Answer::Failed(why) => Err(BenchFault::Candidate(why)),
             _ => {
@@ -257,7 +292,6 @@ impl Rig for RemoteRig<'_> {
         // The worker of a resumed run sends a candidate through the gate before it times it.
         let deadline = self.deadlines.launch(m, self.flops(m)).max(self.deadlines.gate(m, self.flops(m)));
         let answer = self.ask_of(&question, deadline)?;
-        self.deaths = 0;
         match answer {
             Answer::Timed(ns) => {
                 self.deadlines.launched(m, ns / 1e9);

@@ -1,15 +1,15 @@
 //! A worker from the inside.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use tilewright_kernels::Format;
 use tilewright_kernels::backend::{Backend, Regime};
+use tilewright_kernels::{BackendKind, Device, Format, Problem};
 
 use super::frame;
 use super::message::{Answer, Hello, Numbered, Question};
@@ -17,7 +17,7 @@ use crate::bench::BenchFault;
 use crate::devices;
 use crate::journal::DeviceRecord;
 use crate::operands::WeightFile;
-use crate::tune::{Candidate, DeviceRig, FormatPair, Job, Rig, Work};
+use crate::tune::{Candidate, DeviceRig, FormatPair, Job, Rig, Work, default_candidate};
 
 /// How often a worker says that it lives.
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -42,7 +42,6 @@ pub struct ServeOptions {
 pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     let confined = confine(options);
     let output = Arc::new(Mutex::new(private_output().context("standard output cannot be set aside")?));
-    let questions = listen();
     beat(output.clone());
     let say = |number: u64, message: Answer| say(&output, number, message);
     let backend = match confined.and_then(|()| open(&options.device)) {
@@ -52,15 +51,18 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     let hello = Hello {
         device: DeviceRecord::of(backend.device(), backend.fingerprint()),
         resolution_ns: backend.timer_resolution().as_nanos() as f64,
+        tools: tools(backend.device().backend),
         #[cfg(debug_assertions)]
         simulated: super::inject::is_synthetic(),
         #[cfg(not(debug_assertions))]
         simulated: false,
     };
-    say(0, Answer::Hello(hello))?;
+    say(0, Answer::Hello(Box::new(hello)))?;
     let regime = if options.hot { Regime::Hot } else { Regime::Cold };
-    let mut host = Host { rig: DeviceRig::new(backend.as_ref(), regime), open: None };
-    for Numbered { number, message } in questions {
+    let mut host =
+        Host { device: *backend.device(), rig: DeviceRig::new(backend.as_ref(), regime), open: None };
+    let mut input = io::stdin().lock();
+    while let Some(Numbered { number, message }) = next(&mut input) {
         let answer = host.answer(message);
         let ends = matches!(answer, Answer::Poisoned(_));
         say(number, answer)?;
@@ -72,6 +74,16 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What makes the kernels of a backend, where that is not this build itself. (NVRTC's version is part of the fingerprint's
+/// driver features; what `tune` cannot see cannot be compared.)
+fn tools(backend: BackendKind) -> BTreeMap<String, String> {
+    let compiler = match backend {
+        BackendKind::Hip => devices::hip_toolchain().ok().map(|toolchain| toolchain.version().to_string()),
+        BackendKind::Cpu | BackendKind::Cuda => None,
+    };
+    compiler.into_iter().map(|version| ("compiler".to_string(), version)).collect()
+}
+
 fn open(device: &str) -> anyhow::Result<Box<dyn Backend>> {
     let backend = devices::open(device)?;
     #[cfg(debug_assertions)]
@@ -80,6 +92,7 @@ fn open(device: &str) -> anyhow::Result<Box<dyn Backend>> {
 }
 
 struct Host<'b> {
+    device: Device,
     rig: DeviceRig<'b>,
     open: Option<Job>,
 }
@@ -88,7 +101,10 @@ impl Host<'_> {
     fn answer(&mut self, question: Question) -> Answer {
         let answer = match question {
             Question::Quality { job, formats } => self.quality(&job, &formats).map(Answer::Quality),
+            Question::SelfTest => self.test().map(|()| Answer::Done),
             Question::Open { job, formats } => self.start(job, &formats).map(|()| Answer::Done),
+            Question::Suggest { m, formats } => self.suggest(m, &formats).map(Answer::Suggested),
+            Question::Warm { m, candidates } => self.warm(m, &candidates).map(|()| Answer::Done),
             Question::Admit { m, candidate } => {
                 self.ask(m, &candidate, |rig, candidate| rig.admit(candidate).map(|()| Answer::Done))
             }
@@ -103,6 +119,45 @@ impl Host<'_> {
         let pair = FormatPair::parse(formats)
             .ok_or_else(|| Answer::Failed(format!("{formats:?} are no formats")))?;
         with_work(job, |work| self.rig.quality(work, pair).map_err(|error| format!("{error:#}")))
+    }
+
+    fn test(&mut self) -> Result<(), Answer> {
+        self.open = None;
+        let job = Job::small();
+        let pairs = [FormatPair { activation: Format::Bf16, weight: Format::Bf16 }];
+        with_work(&job, |work| {
+            let Some(candidate) = default_candidate(&work.base(1), &pairs, &self.device) else {
+                return Ok(());
+            };
+            self.rig.open(work, &[Format::Bf16]).map_err(|error| format!("{error:#}"))?;
+            let admitted = self.rig.admit(&candidate);
+            self.rig.announce(work, &[]);
+            admitted.map_err(|fault| match fault {
+                BenchFault::Candidate(why) => why,
+                other => format!("{other:?}"),
+            })
+        })
+    }
+
+    /// The open job's problem at `m` rows.
+    fn base(&self, m: u32) -> Result<Problem, Answer> {
+        let job = self.open.as_ref().ok_or_else(|| Answer::Failed("no weight is open".into()))?;
+        job.base(m).map_err(Answer::Failed)
+    }
+
+    fn suggest(&mut self, m: u32, formats: &str) -> Result<Vec<String>, Answer> {
+        let pair = FormatPair::parse(formats)
+            .ok_or_else(|| Answer::Failed(format!("{formats:?} are no formats")))?;
+        let problem = pair.apply(&self.base(m)?);
+        Ok(self.rig.suggest(&problem).iter().map(|config| config.to_string()).collect())
+    }
+
+    fn warm(&mut self, m: u32, candidates: &[String]) -> Result<(), Answer> {
+        let base = self.base(m)?;
+        let candidates: Vec<Candidate> =
+            candidates.iter().filter_map(|text| Candidate::parse(text, &base)).collect();
+        self.rig.warm(&candidates);
+        Ok(())
     }
 
     fn start(&mut self, job: Job, formats: &[String]) -> Result<(), Answer> {
@@ -122,8 +177,7 @@ impl Host<'_> {
         question: impl FnOnce(&mut DeviceRig<'_>, &Candidate) -> Result<Answer, BenchFault>,
     ) -> Result<Answer, Answer> {
         let failed = |why: String| Answer::Failed(why);
-        let job = self.open.as_ref().ok_or_else(|| failed("no weight is open".into()))?;
-        let base = job.base(m).map_err(failed)?;
+        let base = self.base(m)?;
         let candidate = Candidate::parse(candidate, &base)
             .ok_or_else(|| failed(format!("{candidate}: not a candidate of this version")))?;
         match question(&mut self.rig, &candidate) {
@@ -159,27 +213,20 @@ fn say(output: &Mutex<File>, number: u64, message: Answer) -> io::Result<()> {
     frame::write(&mut *output, &json)
 }
 
-/// Questions in order. When standard input ends the tuner is gone, and so is the worker, whatever it was doing.
-fn listen() -> Receiver<Numbered<Question>> {
-    let (sender, questions) = channel();
-    thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        loop {
-            let question = frame::read(&mut input).ok();
-            let question = question.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            if question.is_none_or(|question| sender.send(question).is_err()) {
-                kill_self();
-            }
-        }
-    });
-    questions
+/// The next question; none when the tuner is done, or gone.
+fn next(input: &mut impl io::Read) -> Option<Numbered<Question>> {
+    let bytes = frame::read(input).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
+/// Says every half second that the worker lives. Where nobody listens the tuner is gone, and so is the worker, whatever its
+/// candidate does.
 fn beat(output: Arc<Mutex<File>>) {
     thread::spawn(move || {
         while say(&output, 0, Answer::Alive).is_ok() {
             thread::sleep(HEARTBEAT);
         }
+        kill_self();
     });
 }
 

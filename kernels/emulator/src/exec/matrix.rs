@@ -13,23 +13,25 @@
 //! ascending, starting from C, one fused multiply-add each. The hardware's order and width inside an instruction are
 //! not documented, so sums that are not exact may differ in the last bits.
 
+use super::operands::Operands;
 use super::simd::{Decoder, tile_f32};
 use super::wave::Wave;
 use crate::error::{Trap, trap};
 use crate::isa::matrix_table::{Element, Matrix, MatrixRow};
 use crate::isa::{Arch, LANES, Lanes, Src};
 
-/// Room for the operands and the result of one block, kept from one instruction to the next.
+/// The operands and the result of one block, kept from one instruction to the next.
 pub(crate) struct Tiles {
     /// A and B as k rows of `dim`, D as `dim` rows of `dim`.
-    a: Vec<f32>,
-    b: Vec<f32>,
+    a: Operands,
+    b: Operands,
+    sparse: Vec<f32>,
     d: Vec<f32>,
 }
 
 impl Tiles {
     pub(crate) fn new() -> Self {
-        Self { a: vec![0.0; 2048], b: vec![0.0; 2048], d: vec![0.0; 1024] }
+        Self { a: Operands::new(), b: Operands::new(), sparse: vec![0.0; 2048], d: vec![0.0; 1024] }
     }
 }
 
@@ -39,15 +41,23 @@ pub(crate) fn run(m: &Matrix, w: &mut Wave, arch: Arch, tiles: &mut Tiles) -> Re
     if row.a == Element::I8 {
         return integer(m, w);
     }
-    let (a, b) = (&mut tiles.a[..row.dim * row.k], &mut tiles.b[..row.dim * row.k]);
+    let scales =
+        m.scale.map(|scale| scale.map(|(src, select)| w.lanes(src).map(|x| (x >> (8 * select)) as u8)));
+    // A power of two commutes with everything as long as nothing overflows: elements are below 2^16.
+    let commute = scales.iter().flatten().flatten().all(|scale| *scale <= 127 + 100);
+    let with = scales.filter(|_| commute);
     let d = &mut tiles.d[..row.dim * row.dim];
     for block in 0..row.blocks {
-        if row.sparse {
+        let a = if row.sparse {
+            let a = &mut tiles.sparse[..row.dim * row.k];
             sparse_a(m, w, arch, a)?;
+            &*a
         } else {
-            dense(row, row.a, w, m.a, arch, block, a);
-        }
-        dense(row, row.b, w, m.b, arch, block, b);
+            let unpack = |out: &mut [f32]| dense(row, row.a, w, m.a, arch, block, out);
+            tiles.a.get(row, row.a, w, m.a, block, with.map(|[a, _]| a), unpack)
+        };
+        let unpack = |out: &mut [f32]| dense(row, row.b, w, m.b, arch, block, out);
+        let b = tiles.b.get(row, row.b, w, m.b, block, with.map(|[_, b]| b), unpack);
         let accumulator = if row.sparse { Src::Vgpr(m.dst) } else { m.c };
         match accumulator {
             Src::Vgpr(n) => for_each_row(row, block, |lane, r, i| {
@@ -58,9 +68,9 @@ pub(crate) fn run(m: &Matrix, w: &mut Wave, arch: Arch, tiles: &mut Tiles) -> Re
             }),
             constant => d.fill(f32::from_bits(w.scalar(constant, false) as u32)),
         }
-        match m.scale {
-            Some(scale) => scaled_tile(row, w, scale, a, b, d),
-            None => tile_f32(row.dim, row.k, a, b, d),
+        match scales {
+            Some(scales) if !commute => scaled_tile(row, &scales, a, b, d),
+            _ => tile_f32(row.dim, row.k, a, b, d),
         }
         for_each_row(row, block, |lane, r, i| {
             let to = &mut w.vgpr[usize::from(m.dst) + r][lane..][..row.dim];
@@ -168,31 +178,9 @@ fn sparse_a(m: &Matrix, w: &Wave, arch: Arch, out: &mut [f32]) -> Result<(), Tra
     Ok(())
 }
 
-/// The product with one E8M0 scale per row and K-block of 32.
-fn scaled_tile(
-    row: &MatrixRow,
-    w: &Wave,
-    scale: [(Src, u8); 2],
-    a: &mut [f32],
-    b: &mut [f32],
-    d: &mut [f32],
-) {
+/// The product with one E8M0 scale per row and K-block of 32, whatever the scales.
+fn scaled_tile(row: &MatrixRow, [sa, sb]: &[[u8; LANES]; 2], a: &[f32], b: &[f32], d: &mut [f32]) {
     let (dim, k) = (row.dim, row.k);
-    let [sa, sb] = scale.map(|(src, select)| w.lanes(src).map(|x| (x >> (8 * select)) as u8));
-    let largest = sa.iter().chain(&sb).copied().max().unwrap_or(0);
-    // A power of two commutes with everything as long as nothing overflows: elements are below 2^16.
-    if largest <= 127 + 100 {
-        for (operand, scales) in [(&mut *a, &sa), (&mut *b, &sb)] {
-            let scales = scales.map(crate::small_float::e8m0);
-            for s in 0..k {
-                let scales = &scales[s / 32 * dim..][..dim];
-                for (x, scale) in operand[s * dim..][..dim].iter_mut().zip(scales) {
-                    *x *= scale;
-                }
-            }
-        }
-        return tile_f32(dim, k, a, b, d);
-    }
     let power = |x: u8| if x == 255 { f64::NAN } else { 2f64.powi(i32::from(x) - 127) };
     for i in 0..dim {
         for j in 0..dim {

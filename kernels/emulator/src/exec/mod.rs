@@ -5,6 +5,7 @@ pub(crate) mod crosslane;
 pub(crate) mod float;
 pub(crate) mod lds;
 pub(crate) mod matrix;
+mod operands;
 pub(crate) mod scalar;
 pub(crate) mod simd;
 pub(crate) mod smem;

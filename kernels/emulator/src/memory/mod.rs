@@ -77,7 +77,15 @@ impl Memory {
     /// If the range does not lie in one buffer.
     pub fn read(&self, address: u64, bytes: usize) -> Result<Vec<u8>, String> {
         let (region, at) = self.find(address, bytes as u64).map_err(String::from)?;
-        Ok((at..at + bytes as u64).map(|i| region.byte(i)).collect())
+        let mut out = Vec::with_capacity(bytes + 4);
+        if at.is_multiple_of(4) {
+            let words = &region.words[(at / 4) as usize..][..bytes.div_ceil(4)];
+            out.extend(words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()));
+            out.truncate(bytes);
+        } else {
+            out.extend((at..at + bytes as u64).map(|i| region.byte(i)));
+        }
+        Ok(out)
     }
 
     /// Copies bytes in.
@@ -86,8 +94,12 @@ impl Memory {
     /// If the range does not lie in one buffer.
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), String> {
         let (region, at) = self.find(address, data.len() as u64).map_err(String::from)?;
-        for (i, chunk) in (at..).zip(data) {
-            region.store_part(i, u32::from(*chunk), 1);
+        let (words, rest) = if at.is_multiple_of(4) { data.as_chunks::<4>() } else { (&[][..], data) };
+        for (i, word) in (at / 4..).zip(words) {
+            region.words[i as usize].store(u32::from_le_bytes(*word), Relaxed);
+        }
+        for (i, byte) in (at + 4 * words.len() as u64..).zip(rest) {
+            region.store_part(i, u32::from(*byte), 1);
         }
         Ok(())
     }
@@ -256,6 +268,10 @@ mod tests {
         assert!(a.is_multiple_of(4096) && b - a > GUARD);
         assert_eq!(memory.read(b, 3), Ok(vec![1, 2, 3]));
         assert_eq!(memory.read(a + 8, 2), Ok(vec![0xee; 2]));
+        memory.write(a + 1, &[1, 2, 3, 4, 5]).unwrap();
+        memory.write(a + 4, &[7, 8, 9, 10, 11]).unwrap();
+        assert_eq!(memory.read(a, 10), Ok(vec![0xee, 1, 2, 3, 7, 8, 9, 10, 11, 0xee]));
+        assert_eq!(memory.read(a + 3, 2), Ok(vec![3, 7]));
         assert!(memory.read(a + 8, 4).unwrap_err().contains("2 bytes past buffer `a`"));
         assert!(memory.read(b - 4, 4).unwrap_err().contains("4 bytes before buffer `b`"));
         assert!(memory.read(0x10, 1).unwrap_err().contains("before buffer `a`"));

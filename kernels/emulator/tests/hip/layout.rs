@@ -1,6 +1,8 @@
 //! The layout `mfma16` against its documentation, element by element.
 
 use crate::harness::Case;
+use tilewright_kernels::format::e8m0::ScaleRule;
+use tilewright_kernels::format::quantize::QuantizeOptions;
 use tilewright_kernels::hip::mfma16;
 use tilewright_kernels::{Format, Layout, Problem};
 
@@ -44,6 +46,32 @@ fn every_code_and_scale_lies_where_mfma16_says() {
                     assert_eq!(parts[1][at], scale, "{format} row {row} k {k}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn every_code_and_scale_lies_where_aiter_packs_it() {
+    let options = QuantizeOptions { rule: ScaleRule::Aiter, hadamard: true };
+    let problem = Problem { a: Format::MxFp6E2m3, ..Problem::new(2, 300, 288, Format::MxFp6E2m3) };
+    let case = Case::with(&problem, Layout::C0c1, 3, &options);
+    let (weight, parts) = (&case.weight, &case.weight_parts);
+    // Two panels of three steps and two guards.
+    assert_eq!([parts[0].len(), parts[1].len()], [2 * 5 * 24576, 2 * 5 * 1024]);
+    for row in 0..512 {
+        for k in 0..5 * 128 {
+            let (step, rem) = (row / 256 * 5 + k / 128, row % 256);
+            let lane = rem / 16 * 64 + k % 128 / 32 * 16 + rem % 16;
+            let code = (0..6).fold(0, |code, bit| {
+                let at = 6 * (k % 32) + bit;
+                let byte = if at < 128 { lane * 16 + at / 8 } else { 16384 + lane * 8 + at / 8 - 16 };
+                code | u16::from(parts[0][step * 24576 + byte] >> (at % 8) & 1) << bit
+            });
+            let at = step * 1024 + rem / 128 * 512 + k % 128 / 32 * 128 + rem % 16 * 8 + rem % 128 / 16;
+            let inside = row < 300 && k < 288;
+            let expected =
+                if inside { (weight.code(row, k), weight.block_scales[row * 9 + k / 32]) } else { (0, 127) };
+            assert_eq!((code, parts[1][at]), expected, "row {row} k {k}");
         }
     }
 }

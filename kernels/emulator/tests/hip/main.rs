@@ -4,7 +4,9 @@
 //! orders of waves, into poisoned outputs, and compared with the float64 reference. Where `TILEWRIGHT_HIP_CLANG` does
 //! not name a compiler (see `ci/hip-clang.sh`) the tests say that they were skipped.
 
+mod assembly;
 mod gemm;
+mod gemm_compiled;
 mod harness;
 mod layout;
 mod naive;

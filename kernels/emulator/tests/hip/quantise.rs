@@ -2,10 +2,12 @@
 
 use crate::harness::{Random, Rig};
 use tilewright_emulator::{Grid, Memory, Options, Order};
-use tilewright_kernels::Format;
-use tilewright_kernels::hip::launch::Arg;
+use tilewright_kernels::format::e8m0::ScaleRule;
+use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
+use tilewright_kernels::hip::launch::{Arg, Scratch, Step};
 use tilewright_kernels::hip::{mfma16, quantise};
 use tilewright_kernels::reference::snap_activation;
+use tilewright_kernels::{Format, Scaling};
 
 /// bf16 values of every magnitude: zeros of both signs, subnormals, blocks of one exponent, whole rows of zeros.
 fn activation(m: usize, k: usize, random: &mut Random) -> Vec<u16> {
@@ -28,14 +30,12 @@ fn activation(m: usize, k: usize, random: &mut Random) -> Vec<u16> {
     values
 }
 
-/// Runs the kernel; gives codes and scales, and which bytes of them belong to a panel that it has to write.
-fn pack(rig: &Rig, format: Format, m: usize, k: usize, values: &[u16]) -> [Vec<u8>; 2] {
+/// Runs a step on fresh buffers; gives codes and scales.
+fn pack(rig: &Rig, step: &Step, parts: &[Scratch], values: &[u16]) -> [Vec<u8>; 2] {
     let mut memory = Memory::new();
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     let from = memory.alloc_from("activation", &bytes);
-    let parts = quantise::scratch(format, m as u32, k as u32);
     let scratch: Vec<u64> = parts.iter().map(|part| memory.alloc("packed", part.bytes, 0xa5)).collect();
-    let step = quantise::step(format, m as u32, k as u32, 0);
     let args: Vec<_> = step
         .args
         .iter()
@@ -56,7 +56,9 @@ fn pack(rig: &Rig, format: Format, m: usize, k: usize, values: &[u16]) -> [Vec<u
 
 /// Compares what belongs to rows below the next multiple of 16.
 fn agree(rig: &Rig, format: Format, m: usize, k: usize, values: &[u16]) {
-    let [codes, scales] = pack(rig, format, m, k, values);
+    let (step, parts) =
+        (quantise::step(format, m as u32, k as u32, 0), quantise::scratch(format, m as u32, k as u32));
+    let [codes, scales] = pack(rig, &step, &parts, values);
     let decoded: Vec<f32> = values.iter().map(|v| Format::Bf16.decode(*v)).collect();
     let expected = mfma16::pack(&snap_activation(&decoded, m, k, format)).unwrap();
     let panels = m.div_ceil(16);
@@ -143,6 +145,37 @@ fn what_is_not_finite_stays_visible() {
             // A row of infinities alone.
             values[5 * k..].fill(0xff80);
             agree(&rig, format, m, k, &values);
+        }
+    }
+}
+
+#[test]
+fn rotated_activations_are_packed_as_aiter_does() {
+    let Some(rig) = Rig::new("gfx950") else { return };
+    let mut random = Random(13);
+    for (m, k) in [(1, 32), (35, 288), (259, 160)] {
+        let mut values = activation(m, k, &mut random);
+        values[k - 1] = 0x7f80;
+        let (step, parts) =
+            (quantise::c0c1_step(m as u32, k as u32, 0), quantise::c0c1_scratch(m as u32, k as u32));
+        let [codes, scales] = pack(&rig, &step, &parts, &values);
+        let decoded: Vec<f32> = values.iter().map(|v| Format::Bf16.decode(*v)).collect();
+        let options = QuantizeOptions { rule: ScaleRule::Aiter, hadamard: true };
+        let format = Format::MxFp6E2m3;
+        let expected = Quantized::quantize(&decoded, m, k, format, Scaling::Block32, &options).unwrap();
+        for row in 0..m {
+            for block in 0..k / 32 {
+                // Panels of 256 rows with two steps to spare; in a step 16 bytes of each lane, then 8 of each.
+                let tile = row / 256 * (k.div_ceil(128) + 2) + block / 4;
+                let (rows16, lane) = (row % 256 / 16, 16 * (block % 4) + row % 16);
+                let at =
+                    [16 * (64 * rows16 + lane), 16384 + 8 * (64 * rows16 + lane)].map(|at| at + 24576 * tile);
+                let stream = [&codes[at[0]..at[0] + 16], &codes[at[1]..at[1] + 8]].concat();
+                assert_eq!(stream, expected.row_codes(row)[24 * block..24 * block + 24], "{row} {block}");
+                let (su, sub) = (row % 256 / 128, row % 128 / 16);
+                let at = 1024 * tile + 512 * su + 128 * (block % 4) + 8 * (row % 16) + sub;
+                assert_eq!(scales[at], expected.block_scales[row * (k / 32) + block], "{row} {block}");
+            }
         }
     }
 }

@@ -5,39 +5,55 @@ use std::ffi::{CStr, CString, c_char};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use cudarc::nvrtc::sys;
 
 use super::driver::Fault;
 use crate::config::fnv1a;
+use crate::cuda::archive::Archive;
 use crate::cuda::source::Source;
 
 /// Compiles for one architecture.
 pub(crate) struct Compiler {
+    archive: Archive,
     folder: Option<PathBuf>,
-    version: Result<(i32, i32), Fault>,
+    version: OnceLock<Result<(i32, i32), Fault>>,
 }
 
 impl Compiler {
     /// A compiler that keeps cubins in `folder`, or nowhere. That NVRTC is missing is said with the first kernel asked
     /// for.
     pub(crate) fn new(folder: Option<PathBuf>) -> Compiler {
-        // SAFETY: only looks for the library.
-        let version = if unsafe { sys::is_culib_present() } {
+        Compiler { archive: Archive::default(), folder, version: OnceLock::new() }
+    }
+
+    /// A compiler for what the archive does not hold.
+    pub(crate) fn with_archive(archive: Archive) -> Compiler {
+        Compiler { archive, ..Compiler::new(None) }
+    }
+
+    fn version(&self) -> Result<(i32, i32), Fault> {
+        let look = || {
+            // SAFETY: only looks for the library.
+            if !unsafe { sys::is_culib_present() } {
+                return Err("no CUDA compiler: libnvrtc is not installed or not on the library path".into());
+            }
             let (mut major, mut minor) = (0, 0);
             // SAFETY: valid places for the numbers.
             unsafe { sys::nvrtcVersion(&mut major, &mut minor) };
             Ok((major, minor))
-        } else {
-            Err("no CUDA compiler: libnvrtc is not installed or not on the library path".into())
         };
-        Compiler { folder, version }
+        self.version.get_or_init(look).clone()
     }
 
     /// The cubin of a kernel, from the cache if it is there.
     pub(crate) fn cubin(&self, source: &Source) -> Result<Vec<u8>, Fault> {
-        let (major, minor) = self.version.clone()?;
+        if let Some(found) = self.archive.get(source) {
+            return Ok(found.to_vec());
+        }
+        let (major, minor) = self.version()?;
         let key = format!(
             "{} {} nvrtc={major}.{minor} source={:016x}\n",
             source.file,

@@ -3,11 +3,11 @@
 //! The driver library is loaded when first used; [`Context::open`] says so if there is none. A context is current to
 //! whatever thread calls [`Context::enter`], which everything public in [`super`] does first.
 //!
-//! After an illegal access every call on the context fails (the driver says so): only a fresh process recovers.
+//! After an illegal access every call on the context fails. Such a fault says "context lost": only a fresh process recovers.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::sys;
@@ -27,7 +27,29 @@ pub(crate) fn check(status: CUresult, call: &str) -> Result<(), Fault> {
         unsafe { sys::cuGetErrorString(status, &mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
     // SAFETY: the driver's static, NUL-terminated string.
     let text = if known { unsafe { CStr::from_ptr(text) }.to_string_lossy() } else { "unknown error".into() };
-    Err(format!("CUDA: {call}: {text} ({status:?})"))
+    let lost = if is_lost(status) { LOST } else { "" };
+    Err(format!("CUDA: {call}: {text} ({status:?}){lost}"))
+}
+
+/// What a fault ends with after which the process cannot use the device any more.
+const LOST: &str = "; context lost: only a new process can use the device";
+
+/// Whether the driver refuses every later call on the context.
+fn is_lost(status: CUresult) -> bool {
+    use CUresult::*;
+    matches!(
+        status,
+        CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUDA_ERROR_ASSERT
+            | CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUDA_ERROR_INVALID_PC
+            | CUDA_ERROR_LAUNCH_FAILED
+            | CUDA_ERROR_ECC_UNCORRECTABLE
+    )
 }
 
 /// A device's primary context and one stream on it.
@@ -119,6 +141,11 @@ impl Context {
         Ok(version as u32)
     }
 
+    /// The stream that everything is launched into.
+    pub(crate) fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
     /// Waits for everything launched, and reports what failed in it.
     pub(crate) fn synchronize(&self) -> Result<(), Fault> {
         // SAFETY: the stream lives as long as `self`.
@@ -156,6 +183,12 @@ impl Context {
         check(status, "launching a kernel")
     }
 
+    /// Launches a graph.
+    pub(crate) fn replay(&self, graph: &Graph) -> Result<(), Fault> {
+        // SAFETY: graph and stream live.
+        check(unsafe { sys::cuGraphLaunch(graph.0, self.stream) }, "launching a graph")
+    }
+
     /// Records what `launches` puts into the stream as a graph.
     pub(crate) fn capture(&self, launches: impl FnOnce() -> Result<(), Fault>) -> Result<Graph, Fault> {
         let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -175,13 +208,18 @@ impl Context {
         Ok(Graph(executable))
     }
 
-    /// Runs a graph twice, the second time between two events, and gives the time between them. The first run keeps
-    /// the device busy while the host submits the rest, so that its latency is not measured.
-    pub(crate) fn time(&self, graph: &Graph, events: &Events) -> Result<Duration, Fault> {
+    /// Runs a graph between two events, and gives the time between them. What `before` launches keeps the device busy
+    /// while the host submits the rest, so that its latency is not measured.
+    pub(crate) fn time(
+        &self,
+        graph: &Graph,
+        events: &Events,
+        before: impl FnOnce() -> Result<(), Fault>,
+    ) -> Result<Duration, Fault> {
         let mut milliseconds = 0.0;
+        before()?;
         // SAFETY: graph, events and stream live; the second event is waited for before the time is read.
         unsafe {
-            check(sys::cuGraphLaunch(graph.0, self.stream), "launching a graph")?;
             check(sys::cuEventRecord(events.0, self.stream), "recording an event")?;
             check(sys::cuGraphLaunch(graph.0, self.stream), "launching a graph")?;
             check(sys::cuEventRecord(events.1, self.stream), "recording an event")?;
@@ -252,6 +290,23 @@ impl Buffer {
         settle("filling memory")
     }
 
+    /// Sets the bytes from `at` on.
+    pub(crate) fn fill_part(&self, at: usize, bytes: usize, byte: u8) -> Result<(), Fault> {
+        assert!(at + bytes <= self.bytes, "the part lies outside the buffer");
+        // SAFETY: just asserted.
+        check(unsafe { sys::cuMemsetD8_v2(self.pointer + at as u64, byte, bytes) }, "filling memory")?;
+        settle("filling memory")
+    }
+
+    /// Copies its bytes from `at` on.
+    pub(crate) fn read_part(&self, at: usize, to: &mut [u8]) -> Result<(), Fault> {
+        assert!(at + to.len() <= self.bytes, "the part lies outside the buffer");
+        // SAFETY: just asserted.
+        let status =
+            unsafe { sys::cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), self.pointer + at as u64, to.len()) };
+        check(status, "reading memory")
+    }
+
     /// Its bytes.
     pub(crate) fn read(&self) -> Result<Vec<u8>, Fault> {
         let mut bytes = vec![0; self.bytes];
@@ -259,6 +314,11 @@ impl Buffer {
         let status = unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), self.pointer, self.bytes) };
         check(status, "reading memory")?;
         Ok(bytes)
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The device address.
@@ -282,20 +342,17 @@ pub(crate) struct TensorMap(sys::CUtensorMap);
 impl TensorMap {
     /// A row-major bf16 matrix of `[columns, rows]`, copied in boxes of `[columns, rows]` in the 128-byte swizzle.
     /// What lies outside the matrix reads as zero.
-    pub(crate) fn bf16(matrix: &Buffer, size: [u32; 2], boxes: [u32; 2]) -> Result<TensorMap, Fault> {
+    pub(crate) fn bf16(matrix: u64, size: [u32; 2], boxes: [u32; 2]) -> Result<TensorMap, Fault> {
         let [columns, rows] = size.map(u64::from);
-        if matrix.bytes < (columns * rows * 2) as usize {
-            return Err("a tensor map exceeds its buffer".into());
-        }
         // SAFETY: plain data, for which all zeros is a value.
         let mut map: sys::CUtensorMap = unsafe { std::mem::zeroed() };
-        // SAFETY: the arrays have as many elements as the rank asks for, and the matrix lies within its buffer.
+        // SAFETY: the arrays have as many elements as the rank asks for; the matrix's address is only written down.
         let status = unsafe {
             sys::cuTensorMapEncodeTiled(
                 &mut map,
                 sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                 2,
-                matrix.pointer as *mut c_void,
+                matrix as *mut c_void,
                 [columns, rows].as_ptr(),
                 [columns * 2].as_ptr(),
                 boxes.as_ptr(),
@@ -321,12 +378,22 @@ impl Drop for Module {
     }
 }
 
+// SAFETY: driver handles may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
 /// A kernel ready to launch.
 #[derive(Clone)]
 pub(crate) struct Kernel {
     function: sys::CUfunction,
-    _module: Rc<Module>,
+    _module: Arc<Module>,
 }
+
+// SAFETY: driver handles may be used from any thread; the module goes with the last of its kernels.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
 
 impl Kernel {
     /// Loads the kernel `entry` of a cubin, with room for `shared_bytes` of dynamic shared memory.
@@ -337,7 +404,7 @@ impl Kernel {
         // function by the reference count.
         unsafe {
             check(sys::cuModuleLoadData(&mut module, cubin.as_ptr().cast()), "loading a kernel")?;
-            let module = Rc::new(Module(module));
+            let module = Arc::new(Module(module));
             check(sys::cuModuleGetFunction(&mut function, module.0, name.as_ptr()), "finding a kernel")?;
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             check(

@@ -1,24 +1,35 @@
 //! The host side: a Hopper GPU as a [`Backend`].
 //!
-//! All `unsafe` is in this module: [`driver`] wraps the CUDA driver, [`compiler`] NVRTC; both load their library when
-//! first used, so that one binary runs on machines without CUDA.
+//! All `unsafe` is in this module: [`driver`] wraps the CUDA driver, [`compiler`] NVRTC, [`blaslt`] cuBLASLt; each loads its
+//! library when first used, so that one binary runs on machines without CUDA.
 
+mod blaslt;
 mod compiler;
+mod device;
 mod driver;
+mod launch;
 mod session;
 
+use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 use crate::backend::{Backend, Fingerprint, Operands, Regime, RunFault, Session};
 use crate::config::Config;
+use crate::cuda::archive::Archive;
+use crate::cuda::{library, source};
 use crate::device::{Caps, Device};
-use crate::family::{BackendKind, Family};
+use crate::family::{BackendKind, Family, is_launchable};
+use crate::format::Format;
 use crate::problem::Problem;
+use blaslt::Library;
 use compiler::Compiler;
-use driver::Context;
+pub use device::{DeviceBuffer, DeviceGemm, DeviceOperands, DeviceWeight};
+use driver::{Context, Fault, Kernel};
 pub use session::CudaSession;
 
 /// One NVIDIA GPU.
@@ -27,6 +38,10 @@ pub struct Cuda {
     fingerprint: Fingerprint,
     driver_version: u32,
     compiler: Compiler,
+    /// Kernels that snap activations.
+    quantisers: Mutex<HashMap<(Format, bool), Kernel>>,
+    library: OnceLock<Result<Library, Fault>>,
+    // Last, so that what was made in it goes first.
     context: Context,
 }
 
@@ -66,8 +81,21 @@ impl Cuda {
             fingerprint: Fingerprint { backend: BackendKind::Cuda, model: context.name()?, features, units },
             driver_version: context.driver_version()?,
             compiler: Compiler::new(cache),
+            quantisers: Mutex::default(),
+            library: OnceLock::new(),
             context,
         })
+    }
+
+    /// As [`Cuda::open`], for a device that runs a table: kernels come from the archive beside it. Those that it does not
+    /// hold are compiled, where NVRTC is there, and kept nowhere.
+    ///
+    /// # Errors
+    /// As [`Cuda::open`].
+    pub fn open_with(ordinal: u32, archive: Archive) -> Result<Cuda, RunFault> {
+        let mut cuda = Cuda::open(ordinal, None)?;
+        cuda.compiler = Compiler::with_archive(archive);
+        Ok(cuda)
     }
 
     /// How many GPUs there are; 0 without a driver.
@@ -89,15 +117,21 @@ impl Cuda {
         self.driver_version
     }
 
-    /// Compiles the kernels of these configs on every core, so that sessions find them ready.
-    pub fn compile(&self, problem: &Problem, configs: &[Config]) {
-        let mut seen = std::collections::HashSet::new();
-        let sources: Vec<_> = configs
-            .iter()
-            .filter_map(|c| session::source(c, problem))
-            .filter(|s| seen.insert(s.clone()))
-            .collect();
-        self.compiler.warm(&sources);
+    /// cuBLASLt, loaded when first asked for.
+    fn library(&self) -> Result<&Library, Fault> {
+        self.library.get_or_init(Library::open).as_ref().map_err(Clone::clone)
+    }
+
+    /// The kernel that snaps activations to a format.
+    fn quantiser(&self, format: Format, codes: bool) -> Result<Kernel, Fault> {
+        let mut loaded = self.quantisers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = loaded.get(&(format, codes)) {
+            return Ok(kernel.clone());
+        }
+        let source = source::quantise(format, codes).ok_or("a bf16 activation is not snapped")?;
+        let kernel = Kernel::load(&self.compiler.cubin(&source)?, source.entry, 0)?;
+        loaded.insert((format, codes), kernel.clone());
+        Ok(kernel)
     }
 
     /// As [`Backend::open`], with what only a CUDA session has.
@@ -107,6 +141,29 @@ impl Cuda {
     pub fn session(&self, operands: Operands, regime: Regime) -> Result<CudaSession<'_>, RunFault> {
         CudaSession::open(self, operands, regime)
     }
+}
+
+/// Compiles the kernels of these launches, and what snaps their activations, into an archive. Needs NVRTC and no GPU.
+///
+/// # Errors
+/// If NVRTC is missing or a kernel does not compile.
+pub fn compile_archive(launches: &[(Problem, Config)], cache: Option<PathBuf>) -> Result<Archive, RunFault> {
+    let mut sources = Vec::new();
+    for (problem, config) in launches {
+        let snaps = source::quantise(problem.a, library::is_library(config.family()));
+        for source in launch::source(config, problem).into_iter().chain(snaps) {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+    }
+    let compiler = Compiler::new(cache);
+    compiler.warm(&sources);
+    let mut archive = Archive::default();
+    for source in &sources {
+        archive.insert(source, compiler.cubin(source).map_err(RunFault::Failed)?);
+    }
+    Ok(archive)
 }
 
 impl Backend for Cuda {
@@ -125,6 +182,29 @@ impl Backend for Cuda {
     fn timer_resolution(&self) -> Duration {
         // Events tick every half microsecond (CUDA driver API, cuEventElapsedTime), and a timing spans several launches.
         Duration::from_nanos(500 / session::MIN_LAUNCHES as u64)
+    }
+
+    fn suggest(&self, problem: &Problem) -> Vec<Config> {
+        let fits = problem.fault().is_none() && problem.a == problem.b;
+        if !fits || !library::FAMILY.formats.contains(&problem.b) || self.context.enter().is_err() {
+            return Vec::new();
+        }
+        let found = self.library().and_then(|library| library.algorithms(problem));
+        found
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|c| is_launchable(c, problem, &self.device).is_ok())
+            .collect()
+    }
+
+    fn ready(&self, launches: &[(Problem, Config)]) {
+        let mut seen = HashSet::new();
+        let sources: Vec<_> = launches
+            .iter()
+            .filter_map(|(problem, config)| launch::source(config, problem))
+            .filter(|s| seen.insert(s.clone()))
+            .collect();
+        self.compiler.warm(&sources);
     }
 
     fn open(&self, operands: Operands, regime: Regime) -> Result<Box<dyn Session + '_>, RunFault> {

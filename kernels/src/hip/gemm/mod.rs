@@ -10,6 +10,9 @@
 //! | `hip.gemm_fp8` | FNUZ 16x16x32, 32x32x16 | OCP 16x16x128, 32x32x64 |
 //! | `hip.gemm_mxfp4`, `_mxfp6`, `_mxfp8` | | scaled 16x16x128, 32x32x64, any MX activation |
 //!
+//! `hip.gemm_mxfp6` reads AITER's layout [`c0c1`](super::c0c1) too, for engines that have such weights; a search leaves it
+//! out, because its operands are not rotated.
+//!
 //! * [`tile`]: one config's tile, registers and LDS, and whether a device has them;
 //! * [`plan`]: buffers and launches;
 //! * [`prior`]: the estimate that orders candidates.
@@ -82,18 +85,23 @@ const fn params(layout: Param) -> [Param; 15] {
 }
 
 static PARAMS: [Param; 15] = params(LAYOUT);
+static PARAMS_MXFP6: [Param; 15] = params(Param { domain: Domain::Names(&["mfma16", "c0c1"]), ..LAYOUT });
+
+/// Position of `layout` in the parameters.
+const LAYOUT_AT: usize = 3;
 
 /// Whether a family is one of these.
 pub fn is_gemm(family: &Family) -> bool {
     family.name.starts_with("hip.gemm_")
 }
 
-/// A config only repeats another's work if its tile is mostly padding, or if a parameter has nothing to act on.
+/// A config only repeats another's work if its layout holds what a search has no operands for (AITER's is rotated), its tile is mostly padding, or if a parameter has nothing to act on.
 fn redundant(config: &Config, problem: &Problem, device: &Device) -> bool {
     let t = Tile::of(config, problem);
     let tiles_m = problem.m.div_ceil(t.tile_m);
     let tiles = t.tiles(problem);
-    !fits(t.tile_m, problem.m)
+    t.c0c1
+        || !fits(t.tile_m, problem.m)
         || !fits(t.tile_n, problem.n)
         || (t.stages > 2 && (t.stages - 1) * t.tile_k >= 2 * problem.k)
         || (t.group_m > 1 && t.group_m >= 2 * tiles_m)
@@ -112,6 +120,7 @@ fn narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool 
         return false;
     }
     match PARAMS[param].name {
+        "layout" => value == 0,
         "tile_m" => fits(value, problem.m),
         "tile_n" => fits(value, problem.n),
         "tile_k" => tile::tile_k_rules(value, problem, device).is_ok(),
@@ -123,16 +132,16 @@ fn narrow(param: usize, value: u32, problem: &Problem, device: &Device) -> bool 
 
 /// The smallest tile, which every device has the registers and LDS for.
 fn fallback(problem: &Problem, layout: Layout, device: &Device) -> Option<Config> {
-    if layout != Layout::Mfma16 {
-        return None;
-    }
     let family = super::FAMILIES.iter().find(|f| is_gemm(f) && f.formats.contains(&problem.b))?;
+    let Domain::Names(layouts) = family.params[LAYOUT_AT].domain else { return None };
+    let layout = layouts.iter().position(|name| *name == layout.name())? as u32;
     let large = problem.m > 64 && problem.n > 64;
     // Of a small tile of mixed formats four waves would copy different numbers of pieces.
     let (tile_m, tile_n, waves_n) = if large { (128, 128, 2) } else { (64, 64, 1) };
     let tile_k = if problem.a == Format::Bf16 { 64 } else { 128 };
     let direct = device.caps.contains(crate::device::Caps::GFX950);
-    let values = [0, 4, 1, 0, 16, 1, 0, 1, if direct { 3 } else { 1 }, 0, tile_k, tile_m, tile_n, 2, waves_n];
+    let values =
+        [0, 4, 1, layout, 16, 1, 0, 1, if direct { 3 } else { 1 }, 0, tile_k, tile_m, tile_n, 2, waves_n];
     Some(Config::from_values(family, &values))
 }
 
@@ -164,12 +173,15 @@ pub static FP8: Family = family(
 /// `hip.gemm_mxfp4`: gfx950.
 pub static MXFP4: Family =
     family("hip.gemm_mxfp4", "any M over MXFP4 weights, block-scaled instructions", &[Format::MxFp4]);
-/// `hip.gemm_mxfp6`: gfx950.
-pub static MXFP6: Family = family(
-    "hip.gemm_mxfp6",
-    "any M over MXFP6 weights, block-scaled instructions",
-    &[Format::MxFp6E2m3, Format::MxFp6E3m2],
-);
+/// `hip.gemm_mxfp6`: gfx950; also over E2M3 weights that ROCm's AITER packed.
+pub static MXFP6: Family = Family {
+    params: &PARAMS_MXFP6,
+    ..family(
+        "hip.gemm_mxfp6",
+        "any M over MXFP6 weights, block-scaled instructions",
+        &[Format::MxFp6E2m3, Format::MxFp6E3m2],
+    )
+};
 /// `hip.gemm_mxfp8`: gfx950.
 pub static MXFP8: Family =
     family("hip.gemm_mxfp8", "any M over MXFP8 weights, block-scaled instructions", &[Format::MxFp8]);

@@ -23,7 +23,12 @@ const TEXT: &str = concat!(
 /// What a launch of a config needs. The config is launchable on the problem.
 pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Plan {
     let t = Tile::of(config, problem);
-    let scratch = quantise::scratch(problem.a, problem.m, problem.k);
+    let (m, k) = (problem.m, problem.k);
+    let (scratch, pack) = if t.c0c1 {
+        (quantise::c0c1_scratch(m, k), quantise::c0c1_step(m, k, 0))
+    } else {
+        (quantise::scratch(problem.a, m, k), quantise::step(problem.a, m, k, 0))
+    };
     // bf16 has no scales; the kernel does not touch its pointers to them.
     let scaled = scratch.len() > 1;
     let groups = t.groups(problem, device);
@@ -44,7 +49,7 @@ pub fn plan(config: &Config, problem: &Problem, device: &Device) -> Plan {
         args: [&pointers[..], &numbers[..]].concat(),
         packs_activation: false,
     };
-    Plan { scratch, steps: vec![quantise::step(problem.a, problem.m, problem.k, 0), multiply] }
+    Plan { scratch, steps: vec![pack, multiply] }
 }
 
 /// The kernel of a tile, for any M and K that it takes, and any N that is a multiple of 4 or any that is not.
@@ -59,7 +64,7 @@ pub fn source(t: &Tile, problem: &Problem) -> Source {
         ("A_FORMAT", code(problem.a)),
         ("B_FORMAT", code(problem.b)),
         ("SCALES", scales),
-        ("C0C1", 0),
+        ("C0C1", flag(t.c0c1)),
         ("TILE_M", t.tile_m),
         ("TILE_N", t.tile_n),
         ("TILE_K", t.tile_k),

@@ -17,8 +17,7 @@ const PIECE: u32 = 1024;
 const REGISTERS: u32 = 512;
 /// Registers beside sums, operands and scales: addresses, the epilogue's.
 const ADDRESSES: u32 = 34;
-/// The most copies of a stage for which a wave has scalar registers; persistent workgroups have none left for a second
-/// step's.
+/// The most copies of a stage for which a wave has scalar registers.
 const MOST_UNITS: u32 = 14;
 
 /// A config of a GEMM family over a pair of formats: all that a launch needs.
@@ -30,6 +29,8 @@ pub struct Tile {
     pub group_m: u32,
     /// Workgroups that a compute unit is to hold.
     pub groups_per_cu: u32,
+    /// Whether operands lie in layout `c0c1` instead of `mfma16`.
+    pub c0c1: bool,
     /// Rows of the matrix instruction.
     pub mfma: u32,
     /// Whether an XCD works on neighbouring tiles.
@@ -57,6 +58,7 @@ pub struct Tile {
 }
 
 /// A format's number in the kernel's macros; FNUZ and OCP are the architecture's.
+#[cfg(feature = "std")]
 pub(super) const fn code(format: Format) -> u32 {
     match format {
         Format::Fp8E4m3 | Format::Fp8E4m3Fnuz | Format::MxFp8 => 0,
@@ -76,6 +78,7 @@ impl Tile {
             streamed: v[0] == 1,
             group_m: v[1],
             groups_per_cu: v[2],
+            c0c1: v[3] == 1,
             mfma: v[4],
             xcd: v[5] == 1,
             persistent: v[6] == 1,
@@ -217,6 +220,9 @@ pub(super) fn launchable(config: &Config, problem: &Problem, device: &Device) ->
     takes(problem, device)?;
     let t = Tile::of(config, problem);
     tile_k_rules(t.tile_k, problem, device)?;
+    if t.c0c1 && (t.formats != [Format::MxFp6E2m3; 2] || t.tile_k != STEP_K as u32) {
+        return Err(Reject::param("layout", "c0c1 is MXFP6 E2M3 in both operands, in steps of 128"));
+    }
     stage_rules(t.stages, device)?;
     for (panels, param) in t.panels().into_iter().zip(["waves_m", "waves_n"]) {
         if panels == 0 || (panels > 4 && !panels.is_multiple_of(4)) || (panels < 4 && 4 % panels != 0) {
@@ -229,8 +235,11 @@ pub(super) fn launchable(config: &Config, problem: &Problem, device: &Device) ->
     if !(t.code_bytes() / PIECE).is_multiple_of(t.waves()) {
         return Err(Reject::param("waves_n", "waves would copy different numbers of pieces"));
     }
-    if t.units() > MOST_UNITS || (t.persistent && t.tile_k > STEP_K as u32) {
+    if t.units() > MOST_UNITS {
         return Err(Reject::param("waves_m", "a wave has too few scalar registers for its copies"));
+    }
+    if t.persistent && (t.waves() < 4 || t.tile_k > STEP_K as u32 || t.panels()[0] > 8) {
+        return Err(Reject::param("persistent", "no scalar registers are left for what holds for all tiles"));
     }
     if t.lds_bytes() * t.groups_per_cu > device.l1_kib * 1024 {
         return Err(Reject::param("stages", "the stages do not fit into LDS"));

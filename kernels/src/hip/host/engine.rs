@@ -101,7 +101,7 @@ impl Hip {
     ///
     /// # Errors
     /// If the config is not launchable, or the objects lack a kernel of it.
-    pub fn ready(
+    pub fn prepare(
         &self,
         config: &Config,
         problem: &Problem,

@@ -146,13 +146,14 @@ impl Hip {
         Conditions::read(&self.pci)
     }
 
-    /// Compiles the kernels of these configs on every core, so that sessions find them ready.
-    pub fn compile(&self, problem: &Problem, configs: &[Config]) {
+    /// Compiles the kernels of these launches on every core, so that sessions find them ready. What cannot be compiled
+    /// fails when it is run.
+    pub fn ready(&self, launches: &[(Problem, Config)]) {
         let Ok(compiler) = &self.compiler else { return };
         let mut seen = std::collections::HashSet::new();
-        let sources: Vec<Source> = configs
+        let sources: Vec<Source> = launches
             .iter()
-            .filter_map(|config| super::plan(config, problem, &self.device))
+            .filter_map(|(problem, config)| super::plan(config, problem, &self.device))
             .flat_map(|plan| plan.steps.into_iter().map(|step| step.source))
             .filter(|source| seen.insert(source.clone()))
             .collect();

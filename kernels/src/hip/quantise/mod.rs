@@ -1,5 +1,5 @@
 //! Readying an activation: `kernels/hip/quantise.hip` quantises row-major bf16 and packs it into layout
-//! [`mfma16`](super::mfma16), in one launch that a GEMM's plan begins with.
+//! [`mfma16`], or rotated into AITER's `c0c1`, in one launch that a GEMM's plan begins with.
 //!
 //! Invariants: codes and scales have the bits that [`mfma16::pack`] gives for what
 //! [`snap_activation`](crate::reference::snap_activation) makes of the same rows; only the panels that hold a row below M are written, so
@@ -34,11 +34,17 @@ pub(super) const fn number(format: Format) -> Option<u32> {
 /// Buffers of an activation of M rows in a format: codes, then scales (none in bf16).
 pub fn scratch(format: Format, m: u32, k: u32) -> Vec<Scratch> {
     let [m, k] = [m, k].map(|d| d as usize);
-    [mfma16::code_bytes(format, m, k), mfma16::scale_bytes(format, m, k)]
-        .into_iter()
-        .filter(|&bytes| bytes > 0)
-        .map(|bytes| Scratch { bytes, zeroed: false })
-        .collect()
+    buffers([mfma16::code_bytes(format, m, k), mfma16::scale_bytes(format, m, k)])
+}
+
+/// Buffers of an activation in layout `c0c1`: panels of 256 rows, each with two steps of 128 along K more than K has.
+pub fn c0c1_scratch(m: u32, k: u32) -> Vec<Scratch> {
+    let tiles = m.div_ceil(256) as usize * (mfma16::steps(k as usize) + 2);
+    buffers([tiles * 4 * mfma16::step_bytes(Format::MxFp6E2m3), tiles * 1024])
+}
+
+fn buffers(bytes: [usize; 2]) -> Vec<Scratch> {
+    bytes.into_iter().filter(|&bytes| bytes > 0).map(|bytes| Scratch { bytes, zeroed: false }).collect()
 }
 
 /// The step that packs M rows into the buffers of [`scratch`], which begin at position `first` of the plan's.
@@ -47,6 +53,16 @@ pub fn scratch(format: Format, m: u32, k: u32) -> Vec<Scratch> {
 /// For a format that no HIP kernel multiplies activations in. FP8 is the architecture's own: [`Format::Fp8E4m3Fnuz`] on
 /// gfx942, [`Format::Fp8E4m3`] on gfx950.
 pub fn step(format: Format, m: u32, k: u32, first: usize) -> Step {
+    launch(format, false, [m, k], first)
+}
+
+/// The step that rotates M rows, quantises them to MXFP6 E2M3 as AITER does, and packs them into the buffers of
+/// [`c0c1_scratch`], which begin at position `first` of the plan's.
+pub fn c0c1_step(m: u32, k: u32, first: usize) -> Step {
+    launch(Format::MxFp6E2m3, true, [m, k], first)
+}
+
+fn launch(format: Format, c0c1: bool, [m, k]: [u32; 2], first: usize) -> Step {
     let number = number(format).unwrap_or_else(|| panic!("no HIP kernel packs activations in {format}"));
     let panels = m.div_ceil(mfma16::PANEL_ROWS as u32);
     let steps = k.div_ceil(mfma16::STEP_K as u32);
@@ -63,7 +79,7 @@ pub fn step(format: Format, m: u32, k: u32, first: usize) -> Step {
             file: "quantise.hip",
             text: TEXT,
             entry: "quantise",
-            defines: vec![format!("FORMAT={number}")],
+            defines: vec![format!("FORMAT={number}"), format!("C0C1={}", u32::from(c0c1))],
         },
         grid,
         threads: THREADS,

@@ -38,7 +38,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "depth",
         doc: "steps of 128 along K that a wave has in flight; with producers, slots of the queue",
-        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8]),
+        domain: Domain::Numbers(&[2, 3, 4, 6, 8]),
     },
     Param {
         name: "form",
@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "producers",
         doc: "waves that bring operands to a queue in LDS; 0: every wave streams into its registers",
-        domain: Domain::Numbers(&[0, 2, 4, 6, 8, 10]),
+        domain: Domain::Numbers(&[0, 2, 4, 6, 8]),
     },
     Param {
         name: "reduce",
@@ -64,7 +64,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "split_k",
         doc: "parts of K on different workgroups",
-        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16, 24]),
+        domain: Domain::Numbers(&[1, 2, 3, 4, 6, 8, 12, 16]),
     },
     Param {
         name: "steps",
@@ -78,15 +78,24 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// A config only repeats another's work if its tile is mostly padding, or if a parameter has nothing to act on.
-fn redundant(config: &Config, problem: &Problem, _: &Device) -> bool {
+/// Workgroups for each compute unit beyond which K is not split further: half as many parts keep every unit as busy.
+const MOST_GROUPS: u32 = 16;
+
+/// A config repeats another's work if its tile is mostly padding, if a parameter has nothing to act on (waves, ring or slots
+/// beyond the steps there are, waves that wait for too few others), or if fewer parts of K fill the device as well.
+fn redundant(config: &Config, problem: &Problem, device: &Device) -> bool {
     let s = Shape::of(config, problem);
     let steps = problem.k.div_ceil(super::mfma16::STEP_K as u32) / s.split_k;
     (s.split_k == 1 && s.reduce != Reduce::Atomic)
+        || (s.split_k > 1 && s.tiles(problem.n) * s.split_k > MOST_GROUPS * device.units)
         || s.waves > steps
         || s.tile_n() >= 2 * problem.n.next_multiple_of(16)
-        || (s.producers == 0 && s.depth > 1 && s.waves * (s.depth - 1) >= steps)
-        || (s.producers > 0 && (s.producers > steps || s.waves > s.producers || s.depth < s.producers / 2))
+        || (s.producers == 0 && s.depth > 2 && s.waves * (s.depth - 1) >= steps)
+        || (s.producers > 0
+            && (s.producers * s.steps > steps
+                || s.waves >= s.producers
+                || s.depth < s.producers / 2
+                || s.depth > s.producers + s.waves))
         || !form_differs(s.form as u32, problem)
 }
 

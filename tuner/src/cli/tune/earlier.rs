@@ -5,6 +5,8 @@ use std::path::Path;
 use anyhow::Context;
 use tilewright_kernels::config::fnv1a;
 
+use crate::journal::{History, RunHeader};
+use crate::stale::{Stale, stale_rows, take_out};
 use crate::table::{self, Decisions, Finalist, evidence};
 
 /// The tables that are there before a run.
@@ -13,6 +15,8 @@ pub(super) struct Earlier {
     pub(super) tables: Vec<Decisions>,
     /// This model's on this device, with its evidence.
     pub(super) previous: Option<(Decisions, Vec<Finalist>)>,
+    /// Its rows that are stale, once [`Earlier::mark_stale`] has looked.
+    pub(super) stale: Vec<Stale>,
 }
 
 impl Earlier {
@@ -35,7 +39,17 @@ impl Earlier {
                 Err(bad) => crate::style::warn(&format!("not used as a start: {bad}")),
             }
         }
-        Ok(Earlier { tables, previous })
+        Ok(Earlier { tables, previous, stale: Vec::new() })
+    }
+
+    /// Finds the rows that are stale for a run, takes them out of this model's table and tells of each.
+    pub(super) fn mark_stale(&mut self, history: &History, now: &RunHeader, tell: &mut dyn FnMut(&Stale)) {
+        let Some((decisions, evidence)) = &mut self.previous else { return };
+        let runs = history.segments.iter().rev().map(|segment| &segment.header);
+        let before = runs.into_iter().find(|run| run.fingerprint == now.fingerprint).map(|run| &run.tools);
+        self.stale = stale_rows(decisions, before, &now.tools);
+        self.stale.iter().for_each(tell);
+        take_out(decisions, evidence, &self.stale);
     }
 
     pub(super) fn hash(&self) -> String {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tilewright_kernels::BackendKind;
-use tilewright_kernels::backend::Regime;
+use tilewright_kernels::backend::{Regime, SIMULATED};
 
 use super::TuneArgs;
 use super::earlier::{Earlier, hash_of};
@@ -13,6 +13,7 @@ use crate::devices;
 use crate::journal::{History, Journal, Record, RunHeader, Segment};
 use crate::objects;
 use crate::shapes::Declaration;
+use crate::style;
 use crate::table::{self, Decisions};
 use crate::tune::{
     InOrder, Outcome, Progress, Queue, Recorder, Settings, Silent, TerminalProgress, Work, assemble, tune,
@@ -33,8 +34,13 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     pub(super) fn settings(&self) -> Settings {
         let RunHeader { seed, budget_s, per_gemm_s, .. } = *self.header;
-        let mut settings = Settings { seed, budget_s, per_gemm_s, ..Settings::default() };
-        if self.header.device.device().is_ok_and(|(_, fingerprint)| fingerprint.is_simulated()) {
+        let stale = |work: &Work<'_>| {
+            self.earlier.stale.iter().any(|stale| names(self.declaration, work, &stale.weight))
+        };
+        let first = (0..self.works.len()).filter(|index| stale(&self.works[*index])).collect();
+        let backend = self.header.device.device().map_or(BackendKind::Cpu, |(device, _)| device.backend);
+        let mut settings = Settings { seed, budget_s, per_gemm_s, first, ..Settings::of(backend) };
+        if self.header.device.features.iter().any(|feature| feature == SIMULATED) {
             // A model has no clocks to settle, and every nanosecond of it costs an emulator's milliseconds.
             settings.warmup_ns = 0.0;
         }
@@ -67,6 +73,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether a GEMM of that name asks for the work.
+fn names(declaration: &Declaration, work: &Work<'_>, name: &str) -> bool {
+    work.gemms.iter().any(|gemm| declaration.gemms[*gemm].name == name)
+}
+
 impl TuneArgs {
     /// Tunes on the device, going on with an interrupted run if there is one.
     pub(super) fn measure(
@@ -79,13 +90,14 @@ impl TuneArgs {
         let hello = rig.hello().clone();
         let folder = self.folder(&hello)?;
         let (mut journal, mut history) = self.journal(&folder, &declaration.model)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if let Some((decisions, _)) = &earlier.previous
             && history.has_written(&hash_of(decisions))
         {
             return self.close(&mut journal, &history, decisions, &folder);
         }
         let header = self.header(&hello, declaration, &earlier, budget_s)?;
+        earlier.mark_stale(&history, &header, &mut |stale| style::warn(&stale.to_string()));
         let last = history.segments.last().cloned();
         let interrupted = history.take_interrupted(&header);
         let before = interrupted.as_ref().map_or(&header, |segment| &segment.header);
@@ -94,9 +106,7 @@ impl TuneArgs {
         let journal = self.attempt(&run, rig, journal, last.as_ref(), interrupted.as_ref())?;
         let (Some(journal), Some(interrupted)) = (journal, interrupted) else { return Ok(()) };
         // The interrupted run cannot be repeated: what it had finished is taken over piece by piece.
-        eprintln!(
-            "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
-        );
+        style::warn("the interrupted run cannot be gone on with exactly; its finished measurements are kept");
         history.segments.push(interrupted);
         let run = Run {
             declaration,
@@ -169,12 +179,17 @@ impl TuneArgs {
             record(&Record::Decided { table: hash_of(&decisions) })?;
         }
         let compiled = table::write_all(run.folder, &decisions, &evidence)?;
+        // A table is whole without its code: an engine with a compiler needs none.
+        #[cfg(feature = "cuda")]
+        if let Err(missing) = crate::code::write(run.folder, &decisions) {
+            crate::style::warn(&format!("no cubins beside the table: {missing:#}"));
+        }
         if decisions.device.device.backend == BackendKind::Hip {
             match devices::hip_toolchain() {
                 Ok(toolchain) => {
                     objects::write(run.folder, &decisions, toolchain)?;
                 }
-                Err(missing) => crate::style::warn(&format!("no code objects beside the table: {missing}")),
+                Err(missing) => style::warn(&format!("no code objects beside the table: {missing}")),
             }
         }
         if !outcome.stopped {
@@ -202,16 +217,13 @@ impl TuneArgs {
             per_gemm_s: self.budget_per_gemm,
             regime: if self.hot { "hot" } else { "cold" }.into(),
             resolution_ns: hello.resolution_ns,
+            tools: hello.tools.clone(),
             part: None,
         })
     }
 
     pub(super) fn progress(&self) -> Box<dyn Progress + Send> {
-        if crate::style::is_quiet() || self.json {
-            Box::new(Silent)
-        } else {
-            Box::new(TerminalProgress::default())
-        }
+        if style::is_quiet() || self.json { Box::new(Silent) } else { Box::new(TerminalProgress::default()) }
     }
 
     /// The folder of a device's tables, made if it is missing.
@@ -235,7 +247,7 @@ impl TuneArgs {
         };
         let (journal, reading) = Journal::open_when_free(&path, &super::STOP, waits)?;
         for damage in &reading.damaged {
-            crate::style::warn(&damage.to_string());
+            style::warn(damage);
         }
         Ok((journal, History::new(reading.records)))
     }
@@ -256,7 +268,7 @@ impl TuneArgs {
         journal.sync()?;
         let outcome = Outcome { evaluations, saved: measurements, ..Outcome::default() };
         let compiled = table::compile(decisions)?;
-        if !crate::style::is_quiet() && !self.json {
+        if !style::is_quiet() && !self.json {
             eprintln!("the interrupted run had finished; nothing is left to do");
         }
         report(self.json, decisions, &compiled, &outcome, folder)

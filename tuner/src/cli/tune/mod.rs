@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 pub(super) use self::duration::parse_duration;
+use crate::devices;
 use crate::diag::BadInput;
 use crate::operands::WeightFile;
 use crate::shapes::Declaration;
@@ -82,11 +83,15 @@ impl TuneArgs {
         }
         let declarations = Declaration::read_all(&self.shapes)?;
         let weights = if self.weights.is_empty() { None } else { Some(WeightFile::open(&self.weights)?) };
+        let kind = match &self.replay {
+            Some(path) => replay::backend(path)?,
+            None => devices::kind(&self.device)?,
+        };
         // Everything that can be wrong with the input is found before anything is measured.
         let mut jobs = Vec::new();
         let mut faults = Vec::new();
         for declaration in &declarations {
-            match plan_work(declaration, weights.as_ref()) {
+            match plan_work(declaration, kind, weights.as_ref()) {
                 Ok(works) => jobs.push((declaration, works)),
                 Err(bad) => faults.extend(bad.0),
             }

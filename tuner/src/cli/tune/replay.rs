@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use tilewright_kernels::BackendKind;
 
 use super::TuneArgs;
 use super::earlier::Earlier;
@@ -11,6 +12,13 @@ use super::measure::Run;
 use crate::journal::{self, History, Record, Segment};
 use crate::shapes::Declaration;
 use crate::tune::{InOrder, Outcome, Queue, Recorded, Recorder, ReplayRig, Work};
+
+/// The backend that a journal's last run measured on.
+pub(super) fn backend(path: &Path) -> anyhow::Result<BackendKind> {
+    let history = History::new(journal::read(path)?.records);
+    let Some(last) = history.segments.last() else { bail!("{}: holds no run", path.display()) };
+    Ok(last.header.device.device()?.0.backend)
+}
 
 impl TuneArgs {
     /// Repeats the last run of a journal, that of all its devices.
@@ -38,10 +46,9 @@ impl TuneArgs {
         let first =
             first.with_context(|| format!("{}: parts of its last run are missing", path.display()))?;
         let segments = history.segments.split_off(first);
-        let hello =
-            crate::worker::Hello { device: header.device.clone(), resolution_ns: 0.0, simulated: false };
+        let hello = crate::worker::Hello { device: header.device.clone(), ..Default::default() };
         let folder = self.folder(&hello)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         if earlier.hash() != header.tables {
             bail!(
                 "{}: its last run began beside other tables than those in {}; give an --out that holds what was there",
@@ -49,6 +56,7 @@ impl TuneArgs {
                 self.out.display()
             );
         }
+        earlier.mark_stale(&history, &header, &mut |_| {});
         let mut whole = Outcome::default();
         for segment in &segments {
             let run = Run {

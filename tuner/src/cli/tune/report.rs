@@ -45,10 +45,11 @@ fn json(
 ) -> serde_json::Value {
     let rows = decisions.weights.iter().flat_map(|weight| {
         weight.rows.iter().map(move |row| {
+            let key = weight.key_at(row.m);
             serde_json::json!({
                 "gemm": weight.name, "m": row.m, "n": weight.n, "k": weight.k, "count": weight.count,
-                "activation": weight.activation.name(), "format": weight.format.name(),
-                "layout": weight.layout.name(), "config": row.config, "id": row.id.to_string(),
+                "activation": key.a.name(), "format": key.b.name(),
+                "layout": key.layout.name(), "config": row.config, "id": row.id.to_string(),
                 "verdict": row.verdict.to_string(), "time_ns": row.time_ns, "interval_ns": row.interval_ns,
                 "default": row.default, "default_ns": row.default_ns, "error": weight.error,
             })

@@ -12,6 +12,7 @@ use super::earlier::Earlier;
 use super::measure::Run;
 use crate::journal::{History, Journal, Record, RunHeader, Segment};
 use crate::shapes::Declaration;
+use crate::style;
 use crate::tune::{Outcome, Recorder, SharedProgress, SharedQueue, Work};
 use crate::worker::RemoteRig;
 use crate::worker::names::DeviceName;
@@ -47,8 +48,9 @@ impl TuneArgs {
         }
         let folder = self.folder(&hello)?;
         let (mut journal, mut history) = self.journal(&folder, &declaration.model)?;
-        let earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
+        let mut earlier = Earlier::read(&self.out, &folder, &declaration.model)?;
         let header = self.header(&hello, declaration, &earlier, budget_s)?;
+        earlier.mark_stale(&history, &header, &mut |stale| style::warn(&stale.to_string()));
         let mut parts = self.parts(devices, &folder, &declaration.model, &header)?;
         let mut outcome = loop {
             let run = Run {
@@ -64,8 +66,8 @@ impl TuneArgs {
                 break outcome;
             }
             // What the parts hold cannot be gone on with: it becomes history, and is taken over piece by piece.
-            eprintln!(
-                "warning: the interrupted run cannot be gone on with exactly; its finished measurements are kept"
+            style::warn(
+                "the interrupted run cannot be gone on with exactly; its finished measurements are kept",
             );
             drop(parts);
             join(&mut journal, devices, &folder, &declaration.model, &mut history)?;
@@ -153,7 +155,7 @@ impl TuneArgs {
             diverged |= part_diverged;
             if let Some(lost) = outcome.lost.take() {
                 let why = format!("{} was given up, the others took its GEMMs: {lost:#}", device.text());
-                crate::style::warn(&why.to_string());
+                style::warn(&why);
                 whole.given_up.push(why);
             }
             whole.add(outcome);

@@ -130,6 +130,7 @@ impl Builder<'_, '_> {
             bias,
             max_error: self.options.max_error,
             deterministic: false,
+            two_copies_mib: None,
             tensors: if self.is_quantised() { Vec::new() } else { tensors },
         });
         self.notes.gemms.push(note.into());

@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Context;
 use tilewright_kernels::backend::{Backend, Elements, Operands, Regime, Session};
 use tilewright_kernels::format::quantize::{QuantizeOptions, Quantized};
-use tilewright_kernels::{Format, Scaling};
+use tilewright_kernels::{Config, Format, Problem, Scaling};
 
 use super::super::candidates::{Candidate, FormatPair};
 use super::super::work::Work;
@@ -179,6 +179,15 @@ impl Rig for DeviceRig<'_> {
 
     fn announce(&mut self, _: &Work<'_>, _: &[Format]) {
         self.open = None;
+    }
+
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        self.backend.suggest(problem)
+    }
+
+    fn warm(&mut self, candidates: &[Candidate]) {
+        let launches: Vec<(Problem, Config)> = candidates.iter().map(|c| (c.problem, c.config)).collect();
+        self.backend.ready(&launches);
     }
 
     fn admit(&mut self, candidate: &Candidate) -> Result<(), BenchFault> {

@@ -12,7 +12,7 @@ pub use device::DeviceRig;
 pub use recorded::ReplayRig;
 pub use recorder::Recorder;
 
-use tilewright_kernels::Format;
+use tilewright_kernels::{Config, Format, Problem};
 
 use super::candidates::{Candidate, FormatPair};
 use super::work::Work;
@@ -46,6 +46,16 @@ pub trait Rig {
     /// Sets the run's clock: a resumed run goes on at the time at which it was interrupted.
     fn set_clock(&mut self, _now_ns: f64) {}
 
+    /// Candidates of a problem of the open weight that no enumeration gives; see
+    /// [`Backend::suggest`](tilewright_kernels::backend::Backend::suggest).
+    fn suggest(&mut self, _problem: &Problem) -> Vec<Config> {
+        Vec::new()
+    }
+
+    /// These candidates, all at one M, are about to be asked about; see
+    /// [`Backend::ready`](tilewright_kernels::backend::Backend::ready).
+    fn warm(&mut self, _candidates: &[Candidate]) {}
+
     /// The correctness gate.
     ///
     /// # Errors
@@ -74,6 +84,12 @@ impl<R: Rig + ?Sized> Rig for &mut R {
     }
     fn set_clock(&mut self, now_ns: f64) {
         (**self).set_clock(now_ns);
+    }
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        (**self).suggest(problem)
+    }
+    fn warm(&mut self, candidates: &[Candidate]) {
+        (**self).warm(candidates);
     }
     fn admit(&mut self, candidate: &Candidate) -> Result<(), BenchFault> {
         (**self).admit(candidate)

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use anyhow::bail;
-use tilewright_kernels::Format;
+use tilewright_kernels::{Config, Format, Problem};
 
 use super::super::candidates::{Candidate, FormatPair};
 use super::super::work::Work;
@@ -22,11 +22,12 @@ impl ReplayRig {
     /// Answers from the records of one run.
     pub fn new(records: &[Record]) -> Self {
         let is_answer = |r: &&Record| {
-            use Record::{Failed, Gate, Quality, Refused, Sample, Stopped};
+            use Record::{Failed, Gate, Quality, Refused, Sample, Stopped, Suggested};
             matches!(
                 r,
                 Quality { .. }
                     | Refused { .. }
+                    | Suggested { .. }
                     | Gate { .. }
                     | Sample { .. }
                     | Failed { .. }
@@ -71,6 +72,18 @@ impl Rig for ReplayRig {
     }
 
     fn announce(&mut self, _: &Work<'_>, _: &[Format]) {}
+
+    fn suggest(&mut self, problem: &Problem) -> Vec<Config> {
+        // A backend without suggestions leaves no record.
+        match self.answers.front() {
+            Some(Record::Suggested { problem: recorded, configs }) if *recorded == problem.to_string() => {
+                let configs = configs.iter().filter_map(|text| Config::parse(text).ok()).collect();
+                self.answers.pop_front();
+                configs
+            }
+            _ => Vec::new(),
+        }
+    }
 
     fn admit(&mut self, candidate: &Candidate) -> Result<(), BenchFault> {
         match self.answers.pop_front() {

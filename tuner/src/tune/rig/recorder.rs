@@ -11,7 +11,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use tilewright_kernels::Format;
+use tilewright_kernels::{Config, Format, Problem};
 
 use super::super::candidates::{Candidate, FormatPair};
 use super::super::queue::Queue;
@@ -242,9 +242,45 @@ impl<'r> Recorder<'r> {
     }
 
     fn stop(&mut self) {
-        if !self.stopped {
+        // A device that is lost was not told to stop: a run on it can be gone on with.
+        if !self.stopped && self.fault.is_none() {
             self.stopped = true;
             self.record(&Record::Stopped { at: self.now_ns });
+        }
+    }
+
+    /// See [`Rig::suggest`]: for a problem in each of the format pairs. Only suggestions are written down, not that there
+    /// were none.
+    pub fn suggest(&mut self, base: &Problem, pairs: &[FormatPair]) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        for pair in pairs {
+            if self.is_over() {
+                break;
+            }
+            let problem = pair.apply(base);
+            let configs = match self.before() {
+                Some(Record::Suggested { problem: recorded, configs }) if recorded == problem.to_string() => {
+                    configs.iter().filter_map(|text| Config::parse(text).ok()).collect()
+                }
+                Some(_) => Vec::new(),
+                None => self.rig.suggest(&problem),
+            };
+            if !configs.is_empty() {
+                self.record(&Record::Suggested {
+                    problem: problem.to_string(),
+                    configs: configs.iter().map(Config::to_string).collect(),
+                });
+            }
+            all.extend(configs.into_iter().map(|config| Candidate { problem, config }));
+        }
+        all
+    }
+
+    /// See [`Rig::warm`]. What a journal answers needs no compiling.
+    pub fn warm(&mut self, candidates: &[Candidate]) {
+        // A fault shows again at the first question about a candidate.
+        if !self.is_over() && self.before().is_none() && self.rig.ready().is_ok() {
+            self.rig.warm(candidates);
         }
     }
 
@@ -323,16 +359,30 @@ impl<'r> Recorder<'r> {
             let reason = "in flight when the tuner died, twice: not run a third time";
             return Err(BenchFault::Candidate(reason.into()));
         }
-        if let Err(error) = self.rig.ready() {
-            if !error.is::<Stopped>() {
-                self.fault.get_or_insert(error);
-            }
+        if !self.is_ready() {
             return Err(BenchFault::Stopped);
         }
         if self.tried.insert(text.clone()) {
             self.append(&Record::Trying { candidate: text });
         }
-        question(self.rig.as_mut())
+        let answer = question(self.rig.as_mut());
+        if matches!(answer, Err(BenchFault::Stopped)) {
+            // The device may be lost.
+            self.is_ready();
+        }
+        answer
+    }
+
+    fn is_ready(&mut self) -> bool {
+        match self.rig.ready() {
+            Ok(()) => true,
+            Err(error) => {
+                if !error.is::<Stopped>() {
+                    self.fault.get_or_insert(error);
+                }
+                false
+            }
+        }
     }
 }
 
