@@ -59,8 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (rung, (gemms, kernel)) in &rungs {
             println!("  {gemms:>3} GEMMs {rung:<24} for instance {kernel}");
         }
-        // Written so that NaN fails too.
-        if !(cosine >= LEAST_COSINE) {
+        if cosine.is_nan() || cosine < LEAST_COSINE {
             return Err(format!("m={m}: the embedding is off: cosine {cosine}, not {LEAST_COSINE}").into());
         }
     }
