@@ -238,7 +238,9 @@ pub(super) fn launchable(config: &Config, problem: &Problem, device: &Device) ->
     if t.units() > MOST_UNITS {
         return Err(Reject::param("waves_m", "a wave has too few scalar registers for its copies"));
     }
-    if t.persistent && (t.waves() < 4 || t.tile_k > STEP_K as u32 || t.panels()[0] > 8) {
+    // Scales that the waves share out unevenly take scalar registers of their own.
+    let uneven = t.units() > 8 && !t.scale_pieces().is_multiple_of(t.waves());
+    if t.persistent && (t.waves() < 4 || t.tile_k > STEP_K as u32 || t.panels()[0] > 8 || uneven) {
         return Err(Reject::param("persistent", "no scalar registers are left for what holds for all tiles"));
     }
     if t.lds_bytes() * t.groups_per_cu > device.l1_kib * 1024 {
