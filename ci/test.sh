@@ -33,7 +33,11 @@ cargo test --workspace --locked
 
 step "emulator behind the tuner's feature"
 cargo clippy -p tilewright --features emulator --all-targets --locked -- -D warnings
-cargo test -p tilewright --features emulator --test emulate_command --locked
+cargo test -p tilewright --features emulator --test emulate_command --test inspect_command --locked
+cargo test -p tilewright --features emulator --lib --locked inspect
+
+step "executors for GPUs"
+cargo clippy -p tilewright-dispatch --features cuda,hip --all-targets --locked -- -D warnings
 
 step "CUDA kernels, compiled without a GPU"
 if command -v python3 >/dev/null; then

@@ -32,7 +32,7 @@ fn cases() -> Vec<(&'static Family, Problem, Device)> {
 fn every_point_of_a_space_fits_the_device() {
     for (family, problem, device) in cases() {
         let points = enumerate(family, &problem, &device);
-        let range = if problem.n < 1000 { 1..300 } else { 1000..50_000 };
+        let range = if problem.n < 1000 { 1..300 } else { 1000..100_000 };
         assert!(range.contains(&points.len()), "{}: {} points for {problem}", family.name, points.len());
         for config in &points {
             let s = Shape::of(config, &problem);

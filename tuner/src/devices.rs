@@ -17,7 +17,7 @@ use tilewright_kernels::hip::compile::{NotFound, Toolchain};
 pub fn kind(name: &str) -> anyhow::Result<BackendKind> {
     let kind = name.split(':').next().and_then(BackendKind::from_name);
     kind.with_context(|| {
-        format!("--device {name}: no such device; names are `cpu` and `cuda:N` (see `tilewright devices`)")
+        format!("--device {name}: no such device; names are `cpu`, `cuda:N` and `hip:N` (see `tilewright devices`)")
     })
 }
 

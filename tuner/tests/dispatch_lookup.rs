@@ -15,7 +15,9 @@ use tilewright::table::{Decisions, Located, Lowered, Weight, compile};
 use tilewright_dispatch::table::{
     Group, Kernel, NO_KERNEL, PackedSegment, PerfectHash, SecondCopy, Segment, WeightPlan,
 };
-use tilewright_dispatch::{BindFault, Choice, KernelFault, NoKernel, Provenance, Request, Table, TableData};
+use tilewright_dispatch::{
+    BindFault, Choice, KernelFault, NoKernel, Provenance, Request, Table, TableData, Tally,
+};
 use tilewright_kernels::{
     Caps, Config, Device, Epilogue, Format, Layout, OutType, Problem, Scaling, is_launchable,
 };
@@ -321,6 +323,40 @@ fn counters_count_each_rung() {
         [counts.exact, counts.interval, counts.extrapolated, counts.nearest, counts.analytic, counts.default];
     assert_eq!(rungs, [4000; 6]);
     assert_eq!((counts.none, counts.launch_failures), (4000, 1));
+}
+
+#[test]
+fn tallies_of_threads_add_up_and_record_the_same_misses() {
+    let decisions = decisions();
+    let mut table = Table::bind(&generated::TABLE, &device());
+    table.record_misses(16);
+    let base = request(&decisions.weights[0], 64);
+    // Exact, interval, extrapolated, nearest, illegal.
+    let mut requests = [base; 5];
+    requests[1].problem.m = 65;
+    requests[2].problem.m = 300;
+    requests[3].problem.n = 961;
+    requests[4].problem.k = 33;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut tally = Tally::default();
+                for _ in 0..1000 {
+                    for request in &requests {
+                        assert_eq!(table.choose_tallied(request, &mut tally), table.lookup(request));
+                    }
+                }
+                assert_eq!((tally.read().exact, tally.read().none), (1000, 1000));
+                table.counters().add(&mut tally);
+                assert_eq!(tally, Tally::default(), "what was added is not added again");
+            });
+        }
+    });
+    let counts = table.counters().read();
+    let found = [counts.exact, counts.interval, counts.extrapolated, counts.nearest, counts.none];
+    assert_eq!(found, [4000; 5]);
+    let misses = table.misses().unwrap().read();
+    assert_eq!(misses.iter().map(|miss| miss.count).collect::<Vec<_>>(), [4000; 2]);
 }
 
 fn problems() -> impl Strategy<Value = (Problem, Layout)> {

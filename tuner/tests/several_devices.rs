@@ -101,7 +101,7 @@ fn devices_that_do_not_belong_together_are_refused() {
         ("cpu:0,0", "named twice"),
         ("cpu:5-2", "no range of cores"),
         ("cpu:1000", "cannot be used"),
-        ("tpu:all", "this machine has none"),
+        ("tpu:all", "no such device"),
         ("cuda", "say which one"),
     ] {
         let output = fixture.tune(&["--device", devices]);

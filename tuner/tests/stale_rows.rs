@@ -43,6 +43,6 @@ fn another_compiler_touches_every_row_and_is_named() {
     assert!(stale_rows(&decisions, Some(&tools("clang 20")), &tools("clang 20")).is_empty());
     assert!(stale_rows(&decisions, None, &tools("clang 20")).is_empty());
     let stale = stale_rows(&decisions, Some(&tools("clang 20")), &tools("clang 21"));
-    assert_eq!(stale.len(), 4);
+    assert_eq!(stale.len(), decisions.weights.iter().map(|weight| weight.rows.len()).sum::<usize>());
     assert!(stale[0].to_string().ends_with("compiler: was clang 20, is clang 21"), "{}", stale[0]);
 }

@@ -57,9 +57,11 @@ fn a_change_of_kernel_is_located_to_a_quarter_or_a_tie() {
 fn what_does_not_change_is_not_measured_between() {
     let alone_only =
         |candidate: &Candidate| 1000.0 * config_factor(candidate) + f64::from(candidate.problem.m);
-    let tuned = run(&shapes("[1, 256]"), Box::new(ModelRig::new(alone_only)), None, None);
+    // Both Ms have the same configs to choose from.
+    let tuned = run(&shapes("[16, 256]"), Box::new(ModelRig::new(alone_only)), None, None);
     let ms: Vec<u32> = tuned.decisions.weights[0].rows.iter().map(|row| row.m).collect();
-    assert_eq!(ms, [1, 256]);
+
+    assert_eq!(ms, [16, 256]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::path::Path;
 use std::ptr;
 
 use tilewright_dispatch::exec::{Engine, Weight};
-use tilewright_dispatch::kernels::cpu::{Activation, Output};
+use tilewright_dispatch::kernels::backend::Backend;
+use tilewright_dispatch::kernels::cpu::{Activation, Cpu, Output};
 use tilewright_dispatch::kernels::{Format, Layout};
 use tilewright_dispatch::{Choice, Provenance, Request, TableData};
 
@@ -120,11 +121,10 @@ pub unsafe extern "C" fn tw_engine_open(model: *const c_char, miss_capacity: usi
     guarded(ptr::null_mut(), || {
         // SAFETY: the caller's promise.
         let model = if model.is_null() { "" } else { unsafe { text(model, "the model")? } };
-        let empty = Engine::new(&TableData::EMPTY);
-        let here = empty.fingerprint().key();
-        let table =
-            tilewright_tables::find(&here, model).or_else(|| tilewright_tables::of_model(model).next());
-        let mut engine = table.map_or(empty, Engine::new);
+        let cpu = Cpu::detect();
+        let table = tilewright_tables::find(&cpu.fingerprint().key(), model)
+            .or_else(|| tilewright_tables::of_model(model).next());
+        let mut engine = Engine::on(&cpu, table.unwrap_or(&TableData::EMPTY));
         if miss_capacity > 0 {
             engine.record_misses(miss_capacity);
         }

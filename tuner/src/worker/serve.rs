@@ -74,8 +74,8 @@ pub fn serve(options: &ServeOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What makes the kernels of a backend, where that is not this build itself. (NVRTC's version is part of the fingerprint's
-/// driver features; what `tune` cannot see cannot be compared.)
+/// What makes the kernels of a backend, where that is not this build itself. NVRTC's version and the drivers' are not
+/// known here, so a change of them marks no row as stale.
 fn tools(backend: BackendKind) -> BTreeMap<String, String> {
     let compiler = match backend {
         BackendKind::Hip => devices::hip_toolchain().ok().map(|toolchain| toolchain.version().to_string()),

@@ -148,7 +148,7 @@ impl Hip {
 
     /// Compiles the kernels of these launches on every core, so that sessions find them ready. What cannot be compiled
     /// fails when it is run.
-    pub fn ready(&self, launches: &[(Problem, Config)]) {
+    fn compile(&self, launches: &[(Problem, Config)]) {
         let Ok(compiler) = &self.compiler else { return };
         let mut seen = std::collections::HashSet::new();
         let sources: Vec<Source> = launches
@@ -230,6 +230,10 @@ impl Backend for Hip {
         }
         // Events tick about every microsecond (hipEventElapsedTime), and a timing spans several launches.
         Duration::from_nanos(1000 / session::MIN_LAUNCHES as u64)
+    }
+
+    fn ready(&self, launches: &[(Problem, Config)]) {
+        self.compile(launches);
     }
 
     fn open(&self, operands: Operands, regime: Regime) -> Result<Box<dyn Session + '_>, RunFault> {
