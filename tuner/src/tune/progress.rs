@@ -90,7 +90,7 @@ impl TerminalProgress {
     fn message(&self, at_ns: f64) -> String {
         let elapsed = at_ns / 1e9;
         let done = self.decided as f64 / self.contests.max(1) as f64;
-        let by_pace = if self.decided > 0 { Some(elapsed / done - elapsed) } else { None };
+        let by_pace = if self.decided > 0 { Some((elapsed / done - elapsed).max(0.0)) } else { None };
         let by_budget = self.budget_s.map(|budget| (budget - elapsed).max(0.0));
         let left = match (by_pace, by_budget) {
             (Some(pace), Some(budget)) => Some(pace.min(budget)),
@@ -131,7 +131,10 @@ impl Progress for TerminalProgress {
 
     fn decided(&mut self, line: &str) {
         self.decided += 1;
+        // Contests between declared Ms come to the ones that were announced.
+        self.contests = self.contests.max(self.decided);
         let Some(bar) = &self.bar else { return };
+        bar.set_length(self.contests as u64);
         bar.inc(1);
         if bar.is_hidden() {
             eprintln!("[{}/{}] {line}", self.decided, self.contests);
@@ -144,5 +147,22 @@ impl Progress for TerminalProgress {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Progress, TerminalProgress};
+
+    #[test]
+    fn more_contests_than_announced_are_no_fault() {
+        let mut progress = TerminalProgress::default();
+        progress.began(1, Some(1.0));
+        for _ in 0..3 {
+            progress.decided("a row");
+            // Past the budget, too.
+            assert!(progress.message(5e9).contains("left"));
+        }
+        assert_eq!(progress.contests, 3);
     }
 }
