@@ -45,7 +45,9 @@ fn aiters_untuned_list_is_imported_tuned_compiled_and_dispatched() {
     let decisions = table::read(table).unwrap();
     let [weight] = &decisions.weights[..] else { panic!("{} weights", decisions.weights.len()) };
     assert_eq!((weight.n, weight.k), (288, 2048));
-    let tuned: Vec<u32> = weight.rows.iter().map(|row| row.m).collect();
+    // Rows between declared Ms, where the kernel changes, have no share.
+    let declared = weight.rows.iter().filter(|row| row.weight > 0.0);
+    let tuned: Vec<u32> = declared.map(|row| row.m).collect();
     let asked: Vec<u32> = declaration.gemms[0].m.iter().map(|point| point.m).collect();
     // A machine under load may not reach them all.
     assert!(!tuned.is_empty() && tuned.iter().all(|m| asked.contains(m)), "{tuned:?} of {asked:?}");
