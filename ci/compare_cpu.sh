@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # Sets the tuned CPU kernels beside oneDNN (torch), zentorch, ggml, onnxruntime, gemm and faer; see compare_cpu.py.
 #   ci/compare_cpu.sh [--threads 1] [--m 1,4,8] [--shapes 4096x4096] [--json times.json]
-# Needs Python, a C++ compiler, 6 GB for the packages (kept under target/) and, to mean anything, an idle machine. Run by
+# Needs the table of shapes/cpu-peers.toml (none is committed yet), Python, a C++ compiler, 6 GB for the packages (kept under target/) and, to mean anything, an idle machine. Run by
 # hand, not in CI. One thread is pinned to one core.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if ! ls tables/cpu-*/cpu-peers.toml >/dev/null 2>&1; then
+    echo "no table of shapes/cpu-peers.toml yet: make one for one core of this machine, idle, and compile it in:" >&2
+    echo "  taskset -c 0 cargo run --release -- tune shapes/cpu-peers.toml --out tables" >&2
+    exit 2
+fi
 venv=target/venv-cpu-peers
 [ -d "$venv" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check \
